@@ -50,7 +50,7 @@ def an_application(rng: Random) -> Deployed:
 # -- windows ----------------------------------------------------------------------------------------------------------
 
 
-class Held(Event, frozen=True):
+class Held(Event):
     sensor: int
     start: int
     end: int
@@ -59,7 +59,7 @@ class Held(Event, frozen=True):
     share: float | None
 
 
-class Seen(Event, frozen=True):
+class Seen(Event):
     order: str
 
 
@@ -208,7 +208,7 @@ def of_cql(rng: Random) -> Deployed:
 # -- flows ------------------------------------------------------------------------------------------------------------
 
 
-class Counting(Event, frozen=True):
+class Counting(Event):
     sensor: int
     value: int
     cause: tuple[int | str, ...] = ()

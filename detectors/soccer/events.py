@@ -11,33 +11,33 @@ from typing import ClassVar
 from middleware.model.event import Event
 
 
-class SoccerEvent(Event, frozen=True):
+class SoccerEvent(Event):
     """Base of all event types here."""
 
     namespace: ClassVar[str] = "soccer"
 
 
-class PlayerEvent(SoccerEvent, frozen=True):
+class PlayerEvent(SoccerEvent):
     """Base of what is about a player, and of which team he is."""
 
     player: int
     team: str
 
 
-class PlayerBallEvent(PlayerEvent, frozen=True):
+class PlayerBallEvent(PlayerEvent):
     """Base of what is about a player and a ball."""
 
     ball: int
 
 
-class TeamBallEvent(SoccerEvent, frozen=True):
+class TeamBallEvent(SoccerEvent):
     """Base of what is about a team and a ball."""
 
     team: str
     ball: int
 
 
-class BallAtEvent(SoccerEvent, frozen=True):
+class BallAtEvent(SoccerEvent):
     """Base of what is about a ball at a place."""
 
     ball: int
@@ -45,7 +45,7 @@ class BallAtEvent(SoccerEvent, frozen=True):
     y: float
 
 
-class Position(SoccerEvent, frozen=True):
+class Position(SoccerEvent):
     """Raw: where a transmitter is, how fast it moves, and how its motion changes."""
 
     sensor: int
@@ -63,7 +63,7 @@ class Position(SoccerEvent, frozen=True):
 # Motion
 
 
-class LimbMotion(SoccerEvent, frozen=True):
+class LimbMotion(SoccerEvent):
     """Smoothed motion of one transmitter of a player."""
 
     sensor: int
@@ -77,7 +77,7 @@ class LimbMotion(SoccerEvent, frozen=True):
     vz: float
 
 
-class BallMotion(BallAtEvent, frozen=True):
+class BallMotion(BallAtEvent):
     """Smoothed motion of a ball."""
 
     z: float
@@ -86,7 +86,7 @@ class BallMotion(BallAtEvent, frozen=True):
     vz: float
 
 
-class PlayerMotion(PlayerEvent, frozen=True):
+class PlayerMotion(PlayerEvent):
     """Smoothed motion of a player: the middle of his limbs, on the ground."""
 
     x: float
@@ -98,7 +98,7 @@ class PlayerMotion(PlayerEvent, frozen=True):
 # The ball
 
 
-class BallHit(SoccerEvent, frozen=True):
+class BallHit(SoccerEvent):
     """Something struck a ball: its acceleration rose above the threshold. The rest is the ball's at that moment."""
 
     ball: int
@@ -111,11 +111,11 @@ class BallHit(SoccerEvent, frozen=True):
     az: float
 
 
-class BallInPlay(BallAtEvent, frozen=True):
+class BallInPlay(BallAtEvent):
     """A ball is on the pitch, and it is the one that counts."""
 
 
-class BallOutOfPlay(BallAtEvent, frozen=True):
+class BallOutOfPlay(BallAtEvent):
     """The whole of the ball that counted has crossed a line of the pitch; position and velocity when that was seen."""
 
     z: float
@@ -124,7 +124,7 @@ class BallOutOfPlay(BallAtEvent, frozen=True):
     vz: float
 
 
-class BallInGoal(SoccerEvent, frozen=True):
+class BallInGoal(SoccerEvent):
     """The ball crossed the goal line between the posts and under the bar of the goal that ``team`` defends."""
 
     ball: int
@@ -134,7 +134,7 @@ class BallInGoal(SoccerEvent, frozen=True):
     z: float
 
 
-class BallOverGoalLine(SoccerEvent, frozen=True):
+class BallOverGoalLine(SoccerEvent):
     """The ball crossed the goal line outside the goal that ``team`` defends."""
 
     ball: int
@@ -143,30 +143,30 @@ class BallOverGoalLine(SoccerEvent, frozen=True):
     y: float
 
 
-class BallOverTouchLine(BallAtEvent, frozen=True):
+class BallOverTouchLine(BallAtEvent):
     """The ball crossed one of the long sides."""
 
 
 # Players and the ball
 
 
-class Near(PlayerBallEvent, frozen=True):
+class Near(PlayerBallEvent):
     """A player has come near the ball in play."""
 
     distance: float
 
 
-class NotNear(PlayerBallEvent, frozen=True):
+class NotNear(PlayerBallEvent):
     """A player who was near the ball no longer is."""
 
 
-class Nearest(PlayerBallEvent, frozen=True):
+class Nearest(PlayerBallEvent):
     """This player is now the nearest of those near the ball."""
 
     distance: float
 
 
-class PlayerHitsBall(PlayerBallEvent, frozen=True):
+class PlayerHitsBall(PlayerBallEvent):
     """A player touched the ball."""
 
     acceleration: float
@@ -174,7 +174,7 @@ class PlayerHitsBall(PlayerBallEvent, frozen=True):
     y: float
 
 
-class Kick(PlayerBallEvent, frozen=True):
+class Kick(PlayerBallEvent):
     """A player's touch together with what came of it: velocity and place of the ball 60 ms afterwards, in tenths."""
 
     speed: float
@@ -186,13 +186,13 @@ class Kick(PlayerBallEvent, frozen=True):
     vz: float
 
 
-class Possession(PlayerBallEvent, frozen=True):
+class Possession(PlayerBallEvent):
     """Another player has the ball now; ``previous`` had it before (0: nobody, the ball was dead)."""
 
     previous: int
 
 
-class TeamPossession(SoccerEvent, frozen=True):
+class TeamPossession(SoccerEvent):
     """The other team has the ball now, by this player; ``lasted`` is how long the opponents had it."""
 
     team: str
@@ -204,7 +204,7 @@ class TeamPossession(SoccerEvent, frozen=True):
 # Passing
 
 
-class Pass(SoccerEvent, frozen=True):
+class Pass(SoccerEvent):
     """The ball went from a player to a team-mate; the occurrence time is the receiver's first touch.
 
     ``kicked`` is the time of the kick, ``distance`` that between kick and first touch.
@@ -218,7 +218,7 @@ class Pass(SoccerEvent, frozen=True):
     kicked: int
 
 
-class FailedPass(PlayerEvent, frozen=True):
+class FailedPass(PlayerEvent):
     """A kick that was no shot ended with an opponent (``receiver``), or out of play (receiver 0)."""
 
     receiver: int
@@ -228,14 +228,14 @@ class FailedPass(PlayerEvent, frozen=True):
     kicked: int
 
 
-class Interception(PlayerEvent, frozen=True):
+class Interception(PlayerEvent):
     """A player took the ball from an opponent's pass, and his team kept it for another touch at least."""
 
     passer: int
     ball: int
 
 
-class DoublePass(SoccerEvent, frozen=True):
+class DoublePass(SoccerEvent):
     """One player passed to another and had the ball back at once."""
 
     player: int
@@ -244,7 +244,7 @@ class DoublePass(SoccerEvent, frozen=True):
     ball: int
 
 
-class PassSequence(SoccerEvent, frozen=True):
+class PassSequence(SoccerEvent):
     """A team has played this many passes in a row (from three on, at each further one)."""
 
     team: str
@@ -256,7 +256,7 @@ class PassSequence(SoccerEvent, frozen=True):
 # Shooting
 
 
-class ShotOnGoal(PlayerBallEvent, frozen=True):
+class ShotOnGoal(PlayerBallEvent):
     """A hard kick that will reach the opponents' goal line at the goal or close by it.
 
     ``offset`` is how far from the middle of the goal, ``height`` how high, the ball is expected there; ``on_target``
@@ -270,25 +270,25 @@ class ShotOnGoal(PlayerBallEvent, frozen=True):
     on_target: bool
 
 
-class BlockedShot(PlayerEvent, frozen=True):
+class BlockedShot(PlayerEvent):
     """An opponent in the field got in the way of a shot."""
 
     shooter: int
     ball: int
 
 
-class Save(PlayerEvent, frozen=True):
+class Save(PlayerEvent):
     """The keeper stopped a shot."""
 
     shooter: int
     ball: int
 
 
-class MissedShot(PlayerBallEvent, frozen=True):
+class MissedShot(PlayerBallEvent):
     """A shot went out of play beside or above the goal."""
 
 
-class Goal(SoccerEvent, frozen=True):
+class Goal(SoccerEvent):
     """``team`` scored; ``player`` touched the ball last (one of the other team, if it is an own goal)."""
 
     team: str
@@ -300,7 +300,7 @@ class Goal(SoccerEvent, frozen=True):
 # Dead ball
 
 
-class DeadBall(SoccerEvent, frozen=True):
+class DeadBall(SoccerEvent):
     """Play stopped. ``restart``: throw-in, goal kick, corner kick, free kick or kick-off, of ``team``; the ball was at x, y."""
 
     restart: str
@@ -310,7 +310,7 @@ class DeadBall(SoccerEvent, frozen=True):
     y: float
 
 
-class Restart(SoccerEvent, frozen=True):
+class Restart(SoccerEvent):
     """Play resumes: the first touch after a dead ball. ``stopped`` is how long it had stood still."""
 
     restart: str

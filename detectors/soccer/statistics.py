@@ -16,7 +16,7 @@ from middleware.model.time import SECOND
 MINUTE = 60 * SECOND
 
 
-class PossessionShare(SoccerEvent, frozen=True):
+class PossessionShare(SoccerEvent):
     """The share of the time that a team has had the ball so far (0 to 1), and how long in all."""
 
     team: str
@@ -24,7 +24,7 @@ class PossessionShare(SoccerEvent, frozen=True):
     held: int
 
 
-class PlayerStatistics(PlayerEvent, frozen=True):
+class PlayerStatistics(PlayerEvent):
     """The deeds of a player so far (at every fifth one)."""
 
     passes: int
@@ -35,7 +35,7 @@ class PlayerStatistics(PlayerEvent, frozen=True):
     dribbles: int
 
 
-class AttackStatistics(SoccerEvent, frozen=True):
+class AttackStatistics(SoccerEvent):
     """How many attacks a team has had, with how many shots (or goals) and goals at their end."""
 
     team: str
@@ -44,21 +44,21 @@ class AttackStatistics(SoccerEvent, frozen=True):
     goals: int
 
 
-class Dominance(SoccerEvent, frozen=True):
+class Dominance(SoccerEvent):
     """A team now has the better of the last minutes; by so many points."""
 
     team: str
     lead: float
 
 
-class MatchPhase(SoccerEvent, frozen=True):
+class MatchPhase(SoccerEvent):
     """How it stands for the team that dominates: in control (ahead or level), or chasing (behind)."""
 
     team: str
     phase: str
 
 
-class MatchStatistics(SoccerEvent, frozen=True):
+class MatchStatistics(SoccerEvent):
     """A team's match so far: passes tried and arrived, shots, on target, corners, goals, attacks, share of the ball."""
 
     team: str

@@ -23,7 +23,7 @@ PLAYER_GRID = 500 * MILLISECOND
 BALL_GRID = 200 * MILLISECOND
 
 
-class PlayerPlace(PlayerEvent, frozen=True):
+class PlayerPlace(PlayerEvent):
     """Where a player is and how fast he runs, twice a second: for all that needs no more."""
 
     x: float
@@ -31,44 +31,44 @@ class PlayerPlace(PlayerEvent, frozen=True):
     speed: float
 
 
-class BallPlace(BallAtEvent, frozen=True):
+class BallPlace(BallAtEvent):
     """Where the ball in play is and how fast it moves, five times a second."""
 
     z: float
     speed: float
 
 
-class PlayerZone(PlayerEvent, frozen=True):
+class PlayerZone(PlayerEvent):
     """A player has come into another third or lane, seen by his team."""
 
     third: str
     lane: str
 
 
-class BallZone(TeamBallEvent, frozen=True):
+class BallZone(TeamBallEvent):
     """The ball has come into another third or lane, seen by ``team`` (there is one event for each team)."""
 
     third: str
     lane: str
 
 
-class BallInBox(TeamBallEvent, frozen=True):
+class BallInBox(TeamBallEvent):
     """The ball has come into the penalty area that ``team`` attacks."""
 
 
-class BallOutOfBox(TeamBallEvent, frozen=True):
+class BallOutOfBox(TeamBallEvent):
     """The ball has left the penalty area that ``team`` attacks; it was in there for so long."""
 
     lasted: int
 
 
-class RunIntoBox(PlayerEvent, frozen=True):
+class RunIntoBox(PlayerEvent):
     """A player has come into the penalty area that his team attacks."""
 
     speed: float
 
 
-class RunOutOfBox(PlayerEvent, frozen=True):
+class RunOutOfBox(PlayerEvent):
     """A player has left the penalty area that his team attacks; he was in there for so long."""
 
     lasted: int

@@ -10,7 +10,7 @@ from enum import Enum
 from inspect import get_annotations
 from itertools import chain
 from operator import attrgetter, is_not
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, dataclass_transform
 
 import msgspec
 import xxhash
@@ -33,6 +33,8 @@ Timestamp = Annotated[int, msgspec.Meta(gt=MIN_TS, lt=MAX_TS)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
+# Type checkers do not see that ``frozen=True`` is inherited: without this, each subclass would have to repeat it.
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """Immutable record of a typed happening. Subclass it to declare an event type.
 

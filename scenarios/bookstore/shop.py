@@ -37,7 +37,7 @@ RETURN Forgotten(c.tag AS tag, c.counter AS counter)
 """
 
 
-class Shelf(Event, frozen=True):
+class Shelf(Event):
     """A book was taken from a shelf; ``visitor`` is the loyalty card that the shelf saw, or that of a stranger."""
 
     namespace: ClassVar[str] = "shop"
@@ -46,7 +46,7 @@ class Shelf(Event, frozen=True):
     visitor: int
 
 
-class Checkout(Event, frozen=True):
+class Checkout(Event):
     """A book was paid for."""
 
     namespace: ClassVar[str] = "shop"
@@ -54,7 +54,7 @@ class Checkout(Event, frozen=True):
     counter: int
 
 
-class Exit(Event, frozen=True):
+class Exit(Event):
     """A book went out through a gate."""
 
     namespace: ClassVar[str] = "shop"
@@ -63,7 +63,7 @@ class Exit(Event, frozen=True):
     visitor: int
 
 
-class Theft(Event, frozen=True):
+class Theft(Event):
     """A book went from a shelf through a gate, and no checkout saw it in between; ``took`` in ns."""
 
     namespace: ClassVar[str] = "shop"
@@ -73,7 +73,7 @@ class Theft(Event, frozen=True):
     took: int
 
 
-class Grabbed(Event, frozen=True):
+class Grabbed(Event):
     """Somebody took several books one right after the other, and left."""
 
     namespace: ClassVar[str] = "shop"
@@ -82,7 +82,7 @@ class Grabbed(Event, frozen=True):
     took: int
 
 
-class Forgotten(Event, frozen=True):
+class Forgotten(Event):
     """A book was paid for, and is still in the shop three minutes later."""
 
     namespace: ClassVar[str] = "shop"

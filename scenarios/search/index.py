@@ -17,7 +17,7 @@ from middleware import Event
 from middleware.model.detector import Detector
 
 
-class Page(Event, frozen=True):
+class Page(Event):
     """A page as it was written; ``title`` is its name."""
 
     namespace: ClassVar[str] = "search"
@@ -25,7 +25,7 @@ class Page(Event, frozen=True):
     text: str
 
 
-class Posted(Event, frozen=True):
+class Posted(Event):
     """The change log: ``page`` has ``word`` at these places (words counted from 0).
 
     ``rank``
@@ -43,7 +43,7 @@ class Posted(Event, frozen=True):
     cause: tuple[int | str, ...] = ()
 
 
-class Indexed(Event, frozen=True):
+class Indexed(Event):
     """All that indexing one page has changed, as one update: its words, and their ranks in the posting lists."""
 
     namespace: ClassVar[str] = "search"

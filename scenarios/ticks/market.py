@@ -31,7 +31,7 @@ RATE = 200
 """Ticks a second at each exchange."""
 
 
-class Breakout(Event, frozen=True):
+class Breakout(Event):
     """A symbol closes above the highest mean of its last ten bars by more than two standard deviations."""
 
     symbol: str

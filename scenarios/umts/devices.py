@@ -6,7 +6,7 @@ from middleware import Detector, Event
 from middleware.model.time import SECOND
 
 
-class Report(Event, frozen=True):
+class Report(Event):
     """A phone's message; ``send_delay`` and ``round_trip`` (ns) as the phone measured them."""
 
     namespace: ClassVar[str] = "devices"
@@ -18,7 +18,7 @@ class Report(Event, frozen=True):
     content_length: int
 
 
-class Slow(Event, frozen=True):
+class Slow(Event):
     """A connection takes more than twice its usual time (ns)."""
 
     namespace: ClassVar[str] = "devices"
@@ -27,7 +27,7 @@ class Slow(Event, frozen=True):
     usual: int
 
 
-class Recovered(Event, frozen=True):
+class Recovered(Event):
     """It is back to what is usual, after ``reports`` slow reports."""
 
     namespace: ClassVar[str] = "devices"
@@ -35,7 +35,7 @@ class Recovered(Event, frozen=True):
     reports: int
 
 
-class Congestion(Event, frozen=True):
+class Congestion(Event):
     """This many phones are slow at once: it is the network, not the phone."""
 
     namespace: ClassVar[str] = "devices"

@@ -25,7 +25,7 @@ EVENTS = 60_000
 BATCH = 2_000
 
 
-class Place(Event, frozen=True):
+class Place(Event):
     """A location, as trackers send it."""
 
     tag: str

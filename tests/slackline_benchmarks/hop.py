@@ -28,7 +28,7 @@ _PINGS = 300
 _SOURCE = "bench"
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     """What the benchmark moves: a reading of a moving transmitter."""
 
     x: float

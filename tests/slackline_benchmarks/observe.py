@@ -36,13 +36,13 @@ _SOURCE = "bench"
 _DETECTORS = 40
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     """What is published."""
 
     x: float
 
 
-class Peak(Event, frozen=True):
+class Peak(Event):
     """What the detectors make of it, now and then."""
 
     x: float
@@ -61,7 +61,7 @@ class Peaks(Detector):
         return Peak(0.5, ts=reading.ts) if self.count % 100 == 0 else None
 
 
-class Peaked(Event, frozen=True):
+class Peaked(Event):
     """What the idle ones would publish."""
 
 

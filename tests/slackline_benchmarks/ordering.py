@@ -32,7 +32,7 @@ _STEP = 16
 _CLIMBED = 32_000
 
 
-class Peak(Event, frozen=True):
+class Peak(Event):
     count: int
     total: float
 

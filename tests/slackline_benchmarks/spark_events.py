@@ -8,14 +8,14 @@ from middleware.model.event import Event
 KEYS = 1_000
 
 
-class Value(Event, frozen=True):
+class Value(Event):
     """What a sensor measures."""
 
     sensor: int
     value: float
 
 
-class Alarm(Event, frozen=True):
+class Alarm(Event):
     """A value far above the sensor's moving mean."""
 
     sensor: int

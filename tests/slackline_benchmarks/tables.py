@@ -16,14 +16,14 @@ _STATIONS = 20
 _WIDTH = 10 * SECOND
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     """A made-up measurement."""
 
     station: int
     celsius: float
 
 
-class Warm(Event, frozen=True):
+class Warm(Event):
     """A station that became warmer than 20 degrees."""
 
     station: int

@@ -74,14 +74,14 @@ _BETWEEN = 2 * SECOND
 """Work between two checkpoints: less than usual, so that a short run sees several."""
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     """What is measured somewhere."""
 
     place: int
     value: float
 
 
-class Total(Event, frozen=True):
+class Total(Event):
     """The sum of all that was measured there."""
 
     place: int

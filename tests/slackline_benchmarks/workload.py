@@ -36,37 +36,37 @@ COLUMN_SIZES = (256, 4_096, 65_536)
 """The same, for columns: what little Python is left costs by the batch."""
 
 
-class A(Event, frozen=True):
+class A(Event):
     namespace: ClassVar[str] = "bench"
     tag: int
 
 
-class B(Event, frozen=True):
+class B(Event):
     namespace: ClassVar[str] = "bench"
     tag: int
 
 
-class C(Event, frozen=True):
+class C(Event):
     namespace: ClassVar[str] = "bench"
     tag: int
 
 
-class D(Event, frozen=True):
+class D(Event):
     namespace: ClassVar[str] = "bench"
     tag: int
 
 
-class E(Event, frozen=True):
+class E(Event):
     namespace: ClassVar[str] = "bench"
     tag: int
 
 
-class F(Event, frozen=True):
+class F(Event):
     namespace: ClassVar[str] = "bench"
     tag: int
 
 
-class Found(Event, frozen=True):
+class Found(Event):
     namespace: ClassVar[str] = "bench"
     tag: int
     first: int
@@ -77,24 +77,24 @@ WITHIN = 2 * SECOND
 """How long a sequence may take."""
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     sensor: int
     value: float
 
 
-class Sparse(Event, frozen=True):
+class Sparse(Event):
     sensor: int
     value: float | None
 
 
-class Aggregated(Event, frozen=True):
+class Aggregated(Event):
     sensor: int
     start: int
     end: int
     value: float | None
 
 
-class Average(Event, frozen=True):
+class Average(Event):
     sensor: int
     start: int
     end: int
@@ -102,29 +102,29 @@ class Average(Event, frozen=True):
     most: float
 
 
-class Alarm(Event, frozen=True):
+class Alarm(Event):
     sensor: int
     smoothed: float
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     symbol: int
     price: float
     quantity: int
 
 
-class Bid(Event, frozen=True):
+class Bid(Event):
     symbol: int
     price: float
 
 
-class Match(Event, frozen=True):
+class Match(Event):
     symbol: int
     price: float
     bid: float
 
 
-class Large(Event, frozen=True):
+class Large(Event):
     symbol: int
     amount: float | None
 

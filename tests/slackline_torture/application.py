@@ -8,7 +8,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import Event
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     """What the sources say: the value of a gauge."""
 
     namespace: ClassVar[str] = "torture"
@@ -16,7 +16,7 @@ class Reading(Event, frozen=True):
     value: int
 
 
-class Rise(Event, frozen=True):
+class Rise(Event):
     """A gauge shows more than before."""
 
     namespace: ClassVar[str] = "torture"
@@ -24,28 +24,28 @@ class Rise(Event, frozen=True):
     by: int
 
 
-class Mark(Event, frozen=True):
+class Mark(Event):
     """The sum of all rises so far has passed another hundred."""
 
     namespace: ClassVar[str] = "torture"
     total: int
 
 
-class Digest(Event, frozen=True):
+class Digest(Event):
     """A hash over all rises and marks so far, in order: it differs if any of them does."""
 
     namespace: ClassVar[str] = "torture"
     value: int
 
 
-class Noise(Event, frozen=True):
+class Noise(Event):
     """What strangers send; nobody's business."""
 
     namespace: ClassVar[str] = "torture"
     text: str = ""
 
 
-class Silence(Event, frozen=True):
+class Silence(Event):
     """Never sent."""
 
     namespace: ClassVar[str] = "torture"

@@ -21,11 +21,11 @@ pytestmark = pytest.mark.system
 PLANT = """
 from middleware import Detector, Event
 
-class Place(Event, frozen=True):
+class Place(Event):
     tag: str
     x: float
 
-class Step(Event, frozen=True):
+class Step(Event):
     tag: str
     number: int
     dx: float

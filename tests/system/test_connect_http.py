@@ -165,10 +165,10 @@ def test_a_backlog_comes_to_who_reads_it() -> None:
 PLANT = """
 from middleware import Detector, Event
 
-class Stroke(Event, frozen=True):
+class Stroke(Event):
     peak: float
 
-class Total(Event, frozen=True):
+class Total(Event):
     count: int
     sum: float
 

@@ -39,7 +39,7 @@ from middleware.runtime.storage.late_ledger import Ledger, read_ledger
 pytestmark = pytest.mark.system
 
 
-class Seen(Event, frozen=True):
+class Seen(Event):
     text: str
 
 
@@ -49,7 +49,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
         yield broker
 
 
-class Place(Event, frozen=True):
+class Place(Event):
     number: int
 
 
@@ -325,11 +325,11 @@ def test_no_broker_is_an_error_that_passes(tmp_path: Path) -> None:
 PLANT = """
 from middleware import Detector, Event
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     key: str
     value: int
 
-class Total(Event, frozen=True):
+class Total(Event):
     key: str
     total: int
 

@@ -21,7 +21,7 @@ from middleware.model.event import Event
 pytestmark = pytest.mark.system
 
 
-class Seen(Event, frozen=True):
+class Seen(Event):
     text: str
 
 

@@ -29,13 +29,13 @@ from middleware.runtime.storage.store import Store
 pytestmark = pytest.mark.system
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     value: float | None
     tags: tuple[str, ...] = ()
     count: int = 0
 
 
-class Other(Event, frozen=True):
+class Other(Event):
     value: str
 
 

@@ -25,7 +25,7 @@ from middleware.recordings.schemas.types import event_type
 pytestmark = pytest.mark.system
 
 
-class Kept(Event, frozen=True):
+class Kept(Event):
     n: int
 
 
@@ -190,11 +190,11 @@ def test_what_would_not_help_to_try_again_is_reported(server: Postgres, tmp_path
 PLANT = """
 from middleware import Detector, Event
 
-class Payment(Event, frozen=True):
+class Payment(Event):
     account: str
     amount: int
 
-class Balance(Event, frozen=True):
+class Balance(Event):
     account: str
     sum: int
 

@@ -176,7 +176,7 @@ def test_what_the_disk_refuses_to_list_is_not_acknowledged(tmp_path: Path) -> No
         assert [entry.id for entry in read_ledger(state)] == [1]
 
 
-class Mark(Event, frozen=True):
+class Mark(Event):
     note: str
 
 

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.system
 DASHBOARD = ROOT / "middleware" / "observe" / "dashboard.json"
 
 
-class Sum(Event, frozen=True):
+class Sum(Event):
     peak: float
 
 

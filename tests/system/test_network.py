@@ -29,16 +29,16 @@ pytestmark = pytest.mark.system
 DEADLINE = 30.0
 
 
-class Hit(Event, frozen=True):
+class Hit(Event):
     peak: float
     text: str = ""
 
 
-class Echo(Event, frozen=True):
+class Echo(Event):
     peak: float
 
 
-class Other(Event, frozen=True):
+class Other(Event):
     text: str = ""
 
 

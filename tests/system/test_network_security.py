@@ -24,7 +24,7 @@ from middleware.runtime.transport.keys import AllowedKey, KeyPair, Keys, load_al
 pytestmark = pytest.mark.system
 
 
-class Stranger(Event, frozen=True):
+class Stranger(Event):
     what: str
 
 

@@ -28,7 +28,7 @@ HOUR = 3_600 * SECOND
 AHEAD = HOUR - 60 * SECOND
 
 
-class Seen(Event, frozen=True):
+class Seen(Event):
     text: str
 
 

@@ -21,15 +21,15 @@ from middleware.runtime.node import Node
 pytestmark = pytest.mark.system
 
 
-class Hot(Event, frozen=True):
+class Hot(Event):
     text: str = ""
 
 
-class Cold(Event, frozen=True):
+class Cold(Event):
     text: str = ""
 
 
-class Felt(Event, frozen=True):
+class Felt(Event):
     kind: str
 
 

@@ -19,19 +19,19 @@ from middleware.runtime.storage.late_ledger import Ledger, read_ledger
 from middleware.runtime.storage.store import Store
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     x: int
 
 
-class Good(Event, frozen=True):
+class Good(Event):
     x: int
 
 
-class Bad(Event, frozen=True):
+class Bad(Event):
     x: int
 
 
-class Above(Event, frozen=True):
+class Above(Event):
     x: int
 
 

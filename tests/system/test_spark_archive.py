@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 
-class Said(Event, frozen=True):
+class Said(Event):
     words: str
 
 
@@ -223,7 +223,7 @@ def test_a_folder_is_read_as_it_is_called_and_what_may_be_missing_may_miss_every
 
 
 def test_names_that_differ_in_upper_case_alone_are_refused_unless_spark_tells_them_apart(spark: SparkSession) -> None:
-    class Caps(Event, frozen=True):
+    class Caps(Event):
         ID: str
 
     class Relay(Detector):
@@ -262,7 +262,7 @@ def test_the_stamp_columns_of_a_frame_are_no_fields_and_apply_to_all_rows(spark:
             with pytest.raises(EventError, match=f"Reading: {name} is {kind}, but what says when is ns as bigint{hint}"):
                 archive(times, [Peaks()])
 
-    class Flight(Event, frozen=True):
+    class Flight(Event):
         arrival: int
 
     class Flights(Detector):
@@ -292,13 +292,13 @@ def test_different_events_with_one_identity_are_reported(spark: SparkSession) ->
         archive(again, [Peaks()]).collect()
 
 
-class Clock(Event, frozen=True):
+class Clock(Event):
     at: Annotated[datetime, msgspec.Meta(tz=True)]
     since: dtime
     of: Part
 
 
-class Hour(Event, frozen=True):
+class Hour(Event):
     hour: int
     count: int
 

@@ -52,18 +52,18 @@ def table(path: Path, trace: Trace, name: str) -> pa.Table:
     return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files(path, name)])
 
 
-class Trade(Event, frozen=True):
+class Trade(Event):
     symbol: str
     cents: int
     venue: str
 
 
-class News(Event, frozen=True):
+class News(Event):
     text: str
     weight: float
 
 
-class Moved(Event, frozen=True):
+class Moved(Event):
     symbol: str
     cents: int
     after: str

@@ -29,23 +29,23 @@ DEADLINE = 240.0
 SHARDS, FILES, ROWS = 2, 3, 300
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     sensor: int
     value: float
 
 
-class Peak(Event, frozen=True):
+class Peak(Event):
     sensor: int
     value: float
     count: int
 
 
-class Streak(Event, frozen=True):
+class Streak(Event):
     sensor: int
     length: int
 
 
-class Tally(Event, frozen=True):
+class Tally(Event):
     sensor: int
     readings: int
 

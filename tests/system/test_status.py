@@ -121,10 +121,10 @@ detectors = ["*"]
 CODE = """
 from middleware import Detector, Event
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     value: float
 
-class Peak(Event, frozen=True):
+class Peak(Event):
     value: float
 
 class Peaks(Detector):

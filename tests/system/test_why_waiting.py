@@ -26,7 +26,7 @@ from middleware.runtime.report import Reporter
 pytestmark = pytest.mark.system
 
 
-class Sum(Event, frozen=True):
+class Sum(Event):
     peak: float
 
 

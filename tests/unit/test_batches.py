@@ -16,13 +16,13 @@ from middleware.ordering.lanes.batch_lane import EventBatch
 from middleware.runtime.engine import run
 
 
-class Seen(Event, frozen=True):
+class Seen(Event):
     sensor: int
     value: float
     label: str | None = None
 
 
-class Found(Event, frozen=True):
+class Found(Event):
     sensor: int
     value: float
 
@@ -104,7 +104,7 @@ def test_columns_are_the_same_from_events_and_from_arrow() -> None:
     assert len(from_events) == 4
 
 
-class Odd(Event, frozen=True):
+class Odd(Event):
     number: int
     share: float
     flag: bool
@@ -127,7 +127,7 @@ def test_a_column_that_is_not_there_and_a_value_that_does_not_fit() -> None:
             Block(Seen, None, [Seen(wrong, 2.0, ts=1)]).array("sensor")  # type: ignore[arg-type]
 
 
-class Told(Event, frozen=True):
+class Told(Event):
     values: list[float]
 
 
@@ -156,7 +156,7 @@ class Side(Enum):
     BUY = "buy"
 
 
-class Trade(Event, frozen=True):
+class Trade(Event):
     side: Side
 
 

@@ -9,7 +9,7 @@ from detectors.window import COUNT, MAX, SUM, Hopping, Session, Tumbling, Window
 from middleware.model.event import Event
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     sensor: int
     value: float
 
@@ -76,5 +76,5 @@ def test_flows_differ_by_their_operations() -> None:
     assert flow(2) == flow(2) != flow(3)
 
 
-class Count(Event, frozen=True):
+class Count(Event):
     n: int

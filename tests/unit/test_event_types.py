@@ -9,11 +9,11 @@ from middleware.model.errors import EventError
 from middleware.model.event import Event, EventTypes
 
 
-class ByKeyword(Event, frozen=True, kw_only=True):
+class ByKeyword(Event, kw_only=True):
     value: int
 
 
-class ByPosition(Event, frozen=True):
+class ByPosition(Event):
     value: int
 
 

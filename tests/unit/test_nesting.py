@@ -21,7 +21,7 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.storage.store import Store
 
 
-class Doc(Event, frozen=True):
+class Doc(Event):
     body: Any
 
 
@@ -29,15 +29,15 @@ class Tree(msgspec.Struct):
     below: Tree | None
 
 
-class Trees(Event, frozen=True):
+class Trees(Event):
     tree: Tree
 
 
-class Plain(Event, frozen=True):
+class Plain(Event):
     names: list[dict[str, tuple[int, str]]]
 
 
-class Copy(Event, frozen=True):
+class Copy(Event):
     body: Any
 
 

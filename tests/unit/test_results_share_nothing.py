@@ -15,7 +15,7 @@ from middleware.model.values.carried import carried
 from middleware.testing.oracle import oracle
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     x: int
 
 

@@ -31,37 +31,37 @@ class Color(StrEnum):
     RED = "red"
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     sensor: int
     celsius: float | None
 
 
-class Heat(Event, frozen=True):
+class Heat(Event):
     sensor: int
     start: int
     end: int
     mean: float
 
 
-class Order(Event, frozen=True):
+class Order(Event):
     side: str
     count: int
 
 
-class Sound(Event, frozen=True):
+class Sound(Event):
     side: Literal["buy", "sell"]
     count: Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Kept(Event, frozen=True):
+class Kept(Event):
     of: Plain
 
 
-class Copied(Event, frozen=True):
+class Copied(Event):
     of: Plain
 
 
-class Pair(Event, frozen=True):
+class Pair(Event):
     first: Plain
     last: Plain
 
@@ -142,15 +142,15 @@ def test_members_of_an_enum_of_numbers_are_published() -> None:
         assert [each.of for some in found for each in some if isinstance(each, Copied)] == [Plain.X] * 3
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     color: str
 
 
-class Pong(Event, frozen=True):
+class Pong(Event):
     color: Color
 
 
-class Total(Event, frozen=True):
+class Total(Event):
     color: str
     count: int
 
@@ -176,7 +176,7 @@ def test_a_member_of_an_enum_of_texts_is_one_key_with_its_text(parts: int) -> No
     assert sorted(each.count for some in found for each in some if isinstance(each, Total)) == [1, 2, 3]
 
 
-class Tagged(Event, frozen=True):
+class Tagged(Event):
     tags: frozenset[Any]
 
 
@@ -188,12 +188,12 @@ def test_equal_sets_are_shown_alike_whichever_came_first(emit: Any) -> None:
     assert shown[0] == shown[1] and "frozenset({1})" in shown[0]
 
 
-class Note(Event, frozen=True):
+class Note(Event):
     key: int
     text: str
 
 
-class Both(Event, frozen=True):
+class Both(Event):
     one: str
     two: str
 

@@ -10,14 +10,14 @@ SCRIPT = """
 from dataclasses import dataclass
 from middleware import Detector, Event, run
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     x: int
 
 @dataclass
 class Money:
     n: int
 
-class Out(Event, frozen=True):
+class Out(Event):
     of: Money
 
 class Sums(Detector):

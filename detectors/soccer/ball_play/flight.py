@@ -22,13 +22,13 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class Bounce(BallAtEvent, frozen=True):
+class Bounce(BallAtEvent):
     """A ball has bounced off the ground."""
 
     acceleration: float
 
 
-class Woodwork(SoccerEvent, frozen=True):
+class Woodwork(SoccerEvent):
     """A ball has struck a post or the bar (``part``) of the goal that ``team`` defends."""
 
     ball: int
@@ -36,11 +36,11 @@ class Woodwork(SoccerEvent, frozen=True):
     part: str
 
 
-class BallInAir(BallAtEvent, frozen=True):
+class BallInAir(BallAtEvent):
     """The ball in play has risen above everybody's head."""
 
 
-class BallLanded(BallAtEvent, frozen=True):
+class BallLanded(BallAtEvent):
     """The ball has come down from a flight: how high it rose, how far it came since it did, how long that took."""
 
     height: float
@@ -48,22 +48,22 @@ class BallLanded(BallAtEvent, frozen=True):
     lasted: int
 
 
-class BallAtRest(BallAtEvent, frozen=True):
+class BallAtRest(BallAtEvent):
     """The ball in play lies still."""
 
 
-class BallMoves(SoccerEvent, frozen=True):
+class BallMoves(SoccerEvent):
     """The ball in play moves again after it lay still for so long."""
 
     ball: int
     lasted: int
 
 
-class LooseBall(BallAtEvent, frozen=True):
+class LooseBall(BallAtEvent):
     """For a second nobody has been near the ball in play."""
 
 
-class LooseBallTaken(PlayerBallEvent, frozen=True):
+class LooseBallTaken(PlayerBallEvent):
     """A player has come near a ball that had been loose; nobody had been near for so long."""
 
     lasted: int

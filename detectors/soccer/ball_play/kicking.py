@@ -10,25 +10,25 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class HardKick(PlayerBallEvent, frozen=True):
+class HardKick(PlayerBallEvent):
     """The ball left a player's foot at 25 m/s or more."""
 
     speed: float
 
 
-class LoftedKick(PlayerBallEvent, frozen=True):
+class LoftedKick(PlayerBallEvent):
     """A player played the ball high: how fast it rises (m/s)."""
 
     rise: float
 
 
-class Clearance(PlayerBallEvent, frozen=True):
+class Clearance(PlayerBallEvent):
     """A player kicked the ball away, hard and forward, from in front of his own goal; ``depth`` is how far from its line."""
 
     depth: float
 
 
-class Cross(PlayerBallEvent, frozen=True):
+class Cross(PlayerBallEvent):
     """A player sent the ball from the wing in front of the opponents' goal; ``wing`` is left or right, seen by him."""
 
     wing: str

@@ -9,30 +9,30 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class Dribble(PlayerBallEvent, frozen=True):
+class Dribble(PlayerBallEvent):
     """A player took the ball along: so many touches, so far from the first to the last. Stamped with its end."""
 
     touches: int
     distance: float
 
 
-class Header(PlayerBallEvent, frozen=True):
+class Header(PlayerBallEvent):
     """A player played a ball that was at the height of his head (m)."""
 
     height: float
 
 
-class BallControlled(PlayerBallEvent, frozen=True):
+class BallControlled(PlayerBallEvent):
     """A player has brought under control the ball that he got: his second touch, so long after the first."""
 
     after: int
 
 
-class FirstTimeBall(PlayerBallEvent, frozen=True):
+class FirstTimeBall(PlayerBallEvent):
     """A player played the ball on with his first touch. Stamped with the touch of the next player."""
 
 
-class PossessionSpell(PlayerBallEvent, frozen=True):
+class PossessionSpell(PlayerBallEvent):
     """A player has had the ball for so long, and has no longer."""
 
     lasted: int

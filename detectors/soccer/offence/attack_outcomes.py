@@ -10,31 +10,31 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class CounterAttack(TeamBallEvent, frozen=True):
+class CounterAttack(TeamBallEvent):
     """An attack that began with a fast break has ended after so long."""
 
     lasted: int
 
 
-class PositionalAttack(TeamBallEvent, frozen=True):
+class PositionalAttack(TeamBallEvent):
     """A long attack without a fast break has ended after so long."""
 
     lasted: int
 
 
-class Chance(PlayerBallEvent, frozen=True):
+class Chance(PlayerBallEvent):
     """A player shot or crossed (``how``) in an attack of his team."""
 
     how: str
 
 
-class BigChance(PlayerBallEvent, frozen=True):
+class BigChance(PlayerBallEvent):
     """A chance that should score in a quarter of all cases or more."""
 
     chance: float
 
 
-class AttackOutcome(SoccerEvent, frozen=True):
+class AttackOutcome(SoccerEvent):
     """The outcome of an attack: goal, shot, cross or nothing; where it came from, and how long it lasted."""
 
     team: str

@@ -20,30 +20,30 @@ from middleware.model.time import SECOND
 OWN, MIDDLE, FINAL = "own", "middle", "final"
 
 
-class Turnover(PlayerBallEvent, frozen=True):
+class Turnover(PlayerBallEvent):
     """A player won the ball from the other team in open play; ``how``: interception or duel."""
 
     how: str
 
 
-class BuildUp(TeamBallEvent, frozen=True):
+class BuildUp(TeamBallEvent):
     """A team passed its way from its own third into the final one, with so many passes, in so long."""
 
     passes: int
     lasted: int
 
 
-class FastBreak(PlayerBallEvent, frozen=True):
+class FastBreak(PlayerBallEvent):
     """A team brought the ball into the final third so soon after ``player`` had won it further back."""
 
     lasted: int
 
 
-class AttackBegan(TeamBallEvent, frozen=True):
+class AttackBegan(TeamBallEvent):
     """A team has the ball in the final third."""
 
 
-class AttackEnded(TeamBallEvent, frozen=True):
+class AttackEnded(TeamBallEvent):
     """An attack is over: ball lost, out, or back in the own third. ``origin``: build-up, turnover, restart or play."""
 
     origin: str

@@ -11,31 +11,31 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class LongShot(PlayerBallEvent, frozen=True):
+class LongShot(PlayerBallEvent):
     """A shot from 20 m or more."""
 
     distance: float
 
 
-class CloseShot(PlayerBallEvent, frozen=True):
+class CloseShot(PlayerBallEvent):
     """A shot from 11 m or less."""
 
     distance: float
 
 
-class ExpectedGoal(PlayerBallEvent, frozen=True):
+class ExpectedGoal(PlayerBallEvent):
     """How likely a shot from there is to score, going by its distance alone (0 to 1)."""
 
     chance: float
 
 
-class Rebound(PlayerBallEvent, frozen=True):
+class Rebound(PlayerBallEvent):
     """A team shot again soon after its shot was saved or blocked."""
 
     after: int
 
 
-class Score(SoccerEvent, frozen=True):
+class Score(SoccerEvent):
     """The score of a team once somebody scored: its goals, and those of the opponents."""
 
     team: str

@@ -9,23 +9,23 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class ThrowIn(PlayerBallEvent, frozen=True):
+class ThrowIn(PlayerBallEvent):
     """A player has put the ball back into play over a touch line."""
 
 
-class GoalKick(PlayerBallEvent, frozen=True):
+class GoalKick(PlayerBallEvent):
     """A player has taken a goal kick."""
 
 
-class CornerKick(PlayerBallEvent, frozen=True):
+class CornerKick(PlayerBallEvent):
     """A player has taken a corner kick."""
 
 
-class KickOff(PlayerBallEvent, frozen=True):
+class KickOff(PlayerBallEvent):
     """A player has taken the kick-off after a goal."""
 
 
-class FreeKick(PlayerBallEvent, frozen=True):
+class FreeKick(PlayerBallEvent):
     """A player has played a ball that lay still in the field for so long, though it had not gone out."""
 
     x: float
@@ -33,17 +33,17 @@ class FreeKick(PlayerBallEvent, frozen=True):
     rested: int
 
 
-class PenaltyKick(PlayerBallEvent, frozen=True):
+class PenaltyKick(PlayerBallEvent):
     """A player has taken a penalty kick."""
 
 
-class QuickRestart(PlayerBallEvent, frozen=True):
+class QuickRestart(PlayerBallEvent):
     """A player put the ball back into play within five seconds."""
 
     stopped: int
 
 
-class SetPieceShot(PlayerBallEvent, frozen=True):
+class SetPieceShot(PlayerBallEvent):
     """A shot soon after a set piece of the same team; ``kind`` is the type of event that began it."""
 
     kind: str

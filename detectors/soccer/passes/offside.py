@@ -14,29 +14,29 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class BallBehindLine(TeamBallEvent, frozen=True):
+class BallBehindLine(TeamBallEvent):
     """The ball has passed the last line of ``team``."""
 
 
-class BallBeforeLine(TeamBallEvent, frozen=True):
+class BallBeforeLine(TeamBallEvent):
     """The ball is before the last line of ``team`` again, after so long."""
 
     lasted: int
 
 
-class OffsidePosition(PlayerEvent, frozen=True):
+class OffsidePosition(PlayerEvent):
     """A player stands nearer to the opponents' goal line than their last line and the ball; by so many metres."""
 
     by: float
 
 
-class OnsideAgain(PlayerEvent, frozen=True):
+class OnsideAgain(PlayerEvent):
     """A player who stood in an offside position no longer does, after so long."""
 
     lasted: int
 
 
-class OffsidePass(PlayerEvent, frozen=True):
+class OffsidePass(PlayerEvent):
     """A player was in an offside position when the ball that he then received was kicked by ``passer``."""
 
     passer: int

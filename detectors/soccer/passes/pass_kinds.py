@@ -12,7 +12,7 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class PassPath(SoccerEvent, frozen=True):
+class PassPath(SoccerEvent):
     """A pass with its way: from x, y to to_x, to_y; so far forward and to the left (m, seen by the team), so fast (m/s).
 
     ``kicked`` is when it was kicked; the occurrence time is the receiver's first touch.
@@ -32,49 +32,49 @@ class PassPath(SoccerEvent, frozen=True):
     kicked: int
 
 
-class ForwardPass(PlayerEvent, frozen=True):
+class ForwardPass(PlayerEvent):
     """A pass that went forward more than across."""
 
     forward: float
 
 
-class BackPass(PlayerEvent, frozen=True):
+class BackPass(PlayerEvent):
     """A pass that went back more than across."""
 
     back: float
 
 
-class SquarePass(PlayerEvent, frozen=True):
+class SquarePass(PlayerEvent):
     """A pass that went across more than forward or back."""
 
     across: float
 
 
-class LongPass(PlayerEvent, frozen=True):
+class LongPass(PlayerEvent):
     """A pass over 30 m or more."""
 
     distance: float
 
 
-class SwitchOfPlay(PlayerEvent, frozen=True):
+class SwitchOfPlay(PlayerEvent):
     """A pass from one side of the field to the other: 25 m or more across, over the middle."""
 
     across: float
 
 
-class ProgressivePass(PlayerEvent, frozen=True):
+class ProgressivePass(PlayerEvent):
     """A pass that brought the ball nearer to the opponents' goal by a quarter of the way, and by 10 m at least."""
 
     gained: float
 
 
-class PassIntoBox(PlayerEvent, frozen=True):
+class PassIntoBox(PlayerEvent):
     """A pass from outside into the opponents' penalty area."""
 
     receiver: int
 
 
-class ThroughPass(PlayerEvent, frozen=True):
+class ThroughPass(PlayerEvent):
     """A pass through the opponents' last line: the ball got so many metres behind where it was at the kick."""
 
     receiver: int

@@ -8,42 +8,42 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class OneTouchPass(PlayerEvent, frozen=True):
+class OneTouchPass(PlayerEvent):
     """A player passed the ball on with his first touch."""
 
     receiver: int
     ball: int
 
 
-class KeyPass(PlayerEvent, frozen=True):
+class KeyPass(PlayerEvent):
     """The receiver of a player's pass shot soon after (``shooter``)."""
 
     shooter: int
     ball: int
 
 
-class Assist(PlayerEvent, frozen=True):
+class Assist(PlayerEvent):
     """The receiver of a player's pass scored soon after (``scorer``)."""
 
     scorer: int
     ball: int
 
 
-class PassPair(PlayerEvent, frozen=True):
+class PassPair(PlayerEvent):
     """A player has passed to the same team-mate so many times (from three on, at each third one)."""
 
     receiver: int
     passes: int
 
 
-class PassAccuracy(PlayerEvent, frozen=True):
+class PassAccuracy(PlayerEvent):
     """How many passes a player has tried, and what part of them arrived (at every fifth one)."""
 
     passes: int
     accuracy: float
 
 
-class Triangle(PlayerEvent, frozen=True):
+class Triangle(PlayerEvent):
     """Three players passed the ball round among themselves and back to the first."""
 
     second: int

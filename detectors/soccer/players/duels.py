@@ -10,14 +10,14 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class Duel(PlayerEvent, frozen=True):
+class Duel(PlayerEvent):
     """A player and an opponent are both near the ball; ``player`` came first."""
 
     opponent: int
     ball: int
 
 
-class DuelOver(PlayerEvent, frozen=True):
+class DuelOver(PlayerEvent):
     """Only players of one team of a duel are left near the ball (or none: team ""), after so long."""
 
     opponent: int
@@ -25,21 +25,21 @@ class DuelOver(PlayerEvent, frozen=True):
     lasted: int
 
 
-class DuelWon(PlayerEvent, frozen=True):
+class DuelWon(PlayerEvent):
     """A player touched the ball first once the duel was over."""
 
     opponent: int
     ball: int
 
 
-class Crowd(SoccerEvent, frozen=True):
+class Crowd(SoccerEvent):
     """So many players are near the ball."""
 
     ball: int
     players: int
 
 
-class CrowdDispersed(SoccerEvent, frozen=True):
+class CrowdDispersed(SoccerEvent):
     """There is no crowd around the ball any more; it lasted so long and had so many players at most."""
 
     ball: int
@@ -47,13 +47,13 @@ class CrowdDispersed(SoccerEvent, frozen=True):
     lasted: int
 
 
-class Marked(PlayerEvent, frozen=True):
+class Marked(PlayerEvent):
     """An opponent (``marker``) is close by a player."""
 
     marker: int
 
 
-class Unmarked(PlayerEvent, frozen=True):
+class Unmarked(PlayerEvent):
     """No opponent is close by a player any more, after so long."""
 
     lasted: int

@@ -10,7 +10,7 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class TeamShape(SoccerEvent, frozen=True):
+class TeamShape(SoccerEvent):
     """Where the field players of a team are: mean depth, and how far they spread lengthwise and across."""
 
     team: str
@@ -19,35 +19,35 @@ class TeamShape(SoccerEvent, frozen=True):
     width: float
 
 
-class DefensiveLine(SoccerEvent, frozen=True):
+class DefensiveLine(SoccerEvent):
     """The depth of the last but one player of a team: the line that makes the offside."""
 
     team: str
     depth: float
 
 
-class Formation(SoccerEvent, frozen=True):
+class Formation(SoccerEvent):
     """How the field players of a team are arranged from the back to the front, such as 4-3-3."""
 
     team: str
     shape: str
 
 
-class TeamCompact(SoccerEvent, frozen=True):
+class TeamCompact(SoccerEvent):
     """A team has drawn together: its area (m2) has fallen below the limit."""
 
     team: str
     area: float
 
 
-class TeamStretched(SoccerEvent, frozen=True):
+class TeamStretched(SoccerEvent):
     """A team has been drawn apart: its area (m2) has risen above the limit."""
 
     team: str
     area: float
 
 
-class BlockHeight(SoccerEvent, frozen=True):
+class BlockHeight(SoccerEvent):
     """A team now stands low, in the middle, or high, as a whole."""
 
     team: str

@@ -15,7 +15,7 @@ LIMITS = tuple(kmh / 3.6 for kmh in (1.0, 11.0, 14.0, 17.0, 24.0))
 """The running intensities of the DEBS 2013 Grand Challenge (query 1), in m/s."""
 
 
-class Pace(PlayerEvent, frozen=True):
+class Pace(PlayerEvent):
     """A player runs at another pace now (one of PACES); ``lasted`` is how long he kept the one ``before``."""
 
     pace: str
@@ -24,43 +24,43 @@ class Pace(PlayerEvent, frozen=True):
     lasted: int
 
 
-class Burst(PlayerEvent, frozen=True):
+class Burst(PlayerEvent):
     """A player sets off hard: his gain of speed (m/s2) over half a second."""
 
     acceleration: float
 
 
-class Braking(PlayerEvent, frozen=True):
+class Braking(PlayerEvent):
     """A player stops hard: his loss of speed (m/s2) over half a second."""
 
     deceleration: float
 
 
-class SharpTurn(PlayerEvent, frozen=True):
+class SharpTurn(PlayerEvent):
     """A running player has changed direction by this angle (degrees) within half a second or so."""
 
     angle: float
 
 
-class Sprint(PlayerEvent, frozen=True):
+class Sprint(PlayerEvent):
     """A player has ended a sprint that lasted so long."""
 
     lasted: int
 
 
-class FastRun(PlayerEvent, frozen=True):
+class FastRun(PlayerEvent):
     """A player has ended a run at high speed or more that lasted so long, sprints included."""
 
     lasted: int
 
 
-class DistanceRun(PlayerEvent, frozen=True):
+class DistanceRun(PlayerEvent):
     """A player has run another 50 m; ``metres`` in all."""
 
     metres: int
 
 
-class WorkRate(PlayerEvent, frozen=True):
+class WorkRate(PlayerEvent):
     """The running of a player so far: metres, metres a minute, sprints."""
 
     metres: int

@@ -20,39 +20,39 @@ from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 
 
-class UnderPressure(PlayerBallEvent, frozen=True):
+class UnderPressure(PlayerBallEvent):
     """Two opponents or more are close to the ball that a player has."""
 
     opponents: int
 
 
-class PressureOff(PlayerBallEvent, frozen=True):
+class PressureOff(PlayerBallEvent):
     """A player who was under pressure is free of it, or of the ball, after so long."""
 
     lasted: int
 
 
-class PressureWon(PlayerEvent, frozen=True):
+class PressureWon(PlayerEvent):
     """``team`` won the ball from a player (``loser``) whom it had put under pressure; ``player`` has it now."""
 
     loser: int
     ball: int
 
 
-class Counterpress(TeamBallEvent, frozen=True):
+class Counterpress(TeamBallEvent):
     """``team`` lost the ball and put the one who has it under pressure at once, after so long."""
 
     after: int
 
 
-class Pressing(SoccerEvent, frozen=True):
+class Pressing(SoccerEvent):
     """``team`` has put opponents under pressure three times or more within fifteen seconds."""
 
     team: str
     times: int
 
 
-class Recovery(PlayerBallEvent, frozen=True):
+class Recovery(PlayerBallEvent):
     """A player has won the ball for his team, in this third of the field."""
 
     third: str

@@ -31,13 +31,13 @@ _T = TypeVar("_T")
 RAW, DERIVED = "Raw", "Derived"
 
 
-class Raw(Event, frozen=True):
+class Raw(Event):
     """The raw type of all plans."""
 
     value: int
 
 
-class Derived(Event, frozen=True):
+class Derived(Event):
     """The results that the detectors would publish; they only promise."""
 
     value: int

@@ -14,49 +14,49 @@ from middleware.model.identity import named
 from middleware.model.operator import Operation, Operator, Origin
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     sensor: int
     value: int
 
 
-class Probe(Event, frozen=True):
+class Probe(Event):
     sensor: int
     value: int
 
 
-class Low(Event, frozen=True):
+class Low(Event):
     sensor: int
     total: int
 
 
-class High(Event, frozen=True):
+class High(Event):
     sensor: int
     total: int
 
 
-class Pair(Event, frozen=True):
+class Pair(Event):
     sensor: int
     total: int
 
 
-class Summary(Event, frozen=True):
+class Summary(Event):
     order: str
 
 
-class Echoed(Event, frozen=True):
+class Echoed(Event):
     count: int
 
 
-class Span(Event, frozen=True):
+class Span(Event):
     sensor: int
     count: int
 
 
-class Crest(Event, frozen=True):
+class Crest(Event):
     order: str
 
 
-class Wild(Event, frozen=True):
+class Wild(Event):
     sensor: int
     total: int
 

@@ -13,7 +13,7 @@ from middleware.model.block.waiting_blocks import WaitingBlocks
 from middleware.model.event import END, ORDER, Event
 
 
-class Told(Event, frozen=True):
+class Told(Event):
     text: str
     number: int | None
 

@@ -21,7 +21,7 @@ from middleware.native import Intervals, runs_of, take_ids
 from tests.oracles import intervals as oracle
 
 
-class Hit(Event, frozen=True):
+class Hit(Event):
     peak: float
     name: str
 

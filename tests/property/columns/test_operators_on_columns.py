@@ -19,7 +19,7 @@ from middleware.model.event import END, NEVER, Event, Identity
 from middleware.model.operator import Operation, Operator
 
 
-class Trade(Event, frozen=True):
+class Trade(Event):
     symbol: str | None
     lot: int
     price: float
@@ -27,13 +27,13 @@ class Trade(Event, frozen=True):
     is_sale: bool
 
 
-class Quote(Event, frozen=True):
+class Quote(Event):
     symbol: str | None
     lot: int
     price: float
 
 
-class Bar(Event, frozen=True):
+class Bar(Event):
     lot: int
     start: int
     end: int
@@ -43,7 +43,7 @@ class Bar(Event, frozen=True):
     trades: int
 
 
-class Fees(Event, frozen=True):
+class Fees(Event):
     symbol: str | None
     start: int
     end: int
@@ -51,7 +51,7 @@ class Fees(Event, frozen=True):
     spread: float | None
 
 
-class Pair(Event, frozen=True):
+class Pair(Event):
     lot: int
     first: int
     price: float

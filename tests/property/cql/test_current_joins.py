@@ -12,13 +12,13 @@ from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play
 
 
-class Order(Event, frozen=True):
+class Order(Event):
     symbol: str | None
     quantity: int
     at: int | None
 
 
-class Quote(Event, frozen=True):
+class Quote(Event):
     symbol: str | None
     price: int
     at: int | None

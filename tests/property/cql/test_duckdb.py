@@ -14,7 +14,7 @@ from middleware.model.time import SECOND
 from middleware.testing.operators import history, play
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     symbol: str | None
     price: float | None
     quantity: int

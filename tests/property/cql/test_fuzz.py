@@ -12,14 +12,14 @@ from middleware.model.event import END, Event
 from middleware.model.time import SECOND
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     symbol: str | None
     price: float
     quantity: int
     at: int
 
 
-class Quote(Event, frozen=True):
+class Quote(Event):
     symbol: str
     price: float
 

@@ -19,7 +19,7 @@ from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play
 
 
-class Row(Event, frozen=True):
+class Row(Event):
     a: int | None
     l: int  # noqa: E741
     x: float | None

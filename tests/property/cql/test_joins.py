@@ -12,12 +12,12 @@ from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play
 
 
-class Order(Event, frozen=True):
+class Order(Event):
     symbol: str
     quantity: int
 
 
-class Quote(Event, frozen=True):
+class Quote(Event):
     symbol: str | None
     price: float
 

@@ -16,7 +16,7 @@ from middleware.model.change import Delta
 from middleware.model.event import END, Event
 
 
-class Item(Event, frozen=True):
+class Item(Event):
     a: int
     b: int | None
     x: float

@@ -15,7 +15,7 @@ from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     symbol: str
     price: int
 

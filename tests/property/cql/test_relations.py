@@ -14,7 +14,7 @@ from middleware.testing.operators import history, in_order, play
 from tests.property.cql.by_definition import Extent, Spec, naive_sessions, naive_windows
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     symbol: str | None
     price: float | None
     quantity: int

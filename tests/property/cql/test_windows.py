@@ -18,7 +18,7 @@ from middleware.testing.operators import history, in_order, play
 from tests.property.cql.by_definition import Extent, Spec, naive_delta, naive_windows
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     symbol: str
     price: float
     quantity: int

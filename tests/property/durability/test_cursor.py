@@ -13,7 +13,7 @@ from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event
 LINE = 7
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     text: int = 0
 
 

@@ -38,39 +38,39 @@ class Hue(Enum):
     BLUE = "blue"
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     host: str
     port: int
     hue: Hue = Hue.RED
     size: float | None = None
 
 
-class Pong(Event, frozen=True):
+class Pong(Event):
     host: str
     number: int
 
 
-class Seen(Event, frozen=True):
+class Seen(Event):
     host: str
     port: int
     count: int
 
 
-class Told(Event, frozen=True):
+class Told(Event):
     host: str
     number: int
 
 
-class Both(Event, frozen=True):
+class Both(Event):
     host: str
     seen: tuple[int, ...]
 
 
-class Odd(Event, frozen=True):
+class Odd(Event):
     what: dict[str, Any]
 
 
-class Total(Event, frozen=True):
+class Total(Event):
     host: str
     start: int
     end: int

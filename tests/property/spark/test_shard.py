@@ -262,15 +262,15 @@ def test_a_clash_is_a_row_and_a_repeat_is_none() -> None:
     assert netted(planned(1), rows) == sorted((e for some in oracle([first], KEYED).values() for e in some), key=ORDER)
 
 
-class Size(Event, frozen=True):
+class Size(Event):
     size: float
 
 
-class Root(Size, frozen=True):
+class Root(Size):
     pass
 
 
-class Passed(Size, frozen=True):
+class Passed(Size):
     pass
 
 

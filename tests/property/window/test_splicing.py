@@ -17,7 +17,7 @@ STEPS = st.lists(st.tuples(st.booleans(), TIMES, st.floats(0, 1)), max_size=8)
 """Whether first some are taken back, the times of what comes then, and which share of what is held is taken back."""
 
 
-class Seen(Event, frozen=True):
+class Seen(Event):
     text: str
 
 

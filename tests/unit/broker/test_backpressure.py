@@ -14,11 +14,11 @@ from middleware.testing.simulation.network import TICK, SimulatedNode, Simulated
 COUNT = 400
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     text: str = ""
 
 
-class Pong(Event, frozen=True):
+class Pong(Event):
     text: str = ""
 
 

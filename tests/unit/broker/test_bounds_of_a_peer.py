@@ -26,7 +26,7 @@ from middleware.model.time import MILLISECOND
 MUCH = 2**40
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     text: str = ""
 
 

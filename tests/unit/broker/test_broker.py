@@ -26,11 +26,11 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.testing.simulation.network import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     text: str = ""
 
 
-class Pong(Event, frozen=True):
+class Pong(Event):
     pass
 
 
@@ -386,7 +386,7 @@ def test_a_node_that_is_refused_dials_ever_more_rarely() -> None:
     assert 6 < dialled < 16
 
 
-class Tagged(Event, frozen=True):
+class Tagged(Event):
     tags: dict[str, int]
     any: object = None
 

@@ -12,7 +12,7 @@ from middleware.broker.ingress.changed import ChangedEvents, Refusal, version
 from middleware.model.event import Event
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     value: int
 
 

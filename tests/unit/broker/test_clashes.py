@@ -18,11 +18,11 @@ from middleware.model.time import SECOND
 from middleware.testing.simulation.network import SimulatedNode, SimulatedPublisher, Simulation
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     value: float
 
 
-class Other(Event, frozen=True):
+class Other(Event):
     value: float
 
 

@@ -19,7 +19,7 @@ from middleware.model.errors import WireError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventTypes
 
 
-class Hit(Event, frozen=True):
+class Hit(Event):
     peak: float
     text: str = ""
 

@@ -27,7 +27,7 @@ from middleware.model.errors import WireError
 from middleware.model.event import Event, EventTypes
 
 
-class Wide(Event, frozen=True):
+class Wide(Event):
     number: int
     peak: float
     text: str
@@ -37,7 +37,7 @@ class Wide(Event, frozen=True):
     path: tuple[int, ...] = ()
 
 
-class Hit(Event, frozen=True):
+class Hit(Event):
     peak: float
     text: str | None = None
 

@@ -20,11 +20,11 @@ from middleware.ordering.arrival import in_order
 PEER = ("node", "b")
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     number: int
 
 
-class Pong(Event, frozen=True):
+class Pong(Event):
     number: int
 
 

@@ -16,7 +16,7 @@ from middleware.model.event import Event
 from middleware.native import runs_of
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     value: int
     text: str = ""
 

@@ -17,7 +17,7 @@ from middleware.model.change import Delta, by_time, combined, some_inserts
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventTypes, Identity
 
 
-class Hit(Event, frozen=True):
+class Hit(Event):
     peak: float
 
 

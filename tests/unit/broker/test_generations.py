@@ -22,15 +22,15 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.testing.simulation.network import Faults, SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     value: int = 0
 
 
-class Pong(Event, frozen=True):
+class Pong(Event):
     value: int = 0
 
 
-class Peng(Event, frozen=True):
+class Peng(Event):
     value: int = 0
 
 

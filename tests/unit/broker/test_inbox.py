@@ -12,7 +12,7 @@ from middleware.model.change import Delta
 from middleware.model.event import END, Event, EventTypes
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     value: int
 
 

@@ -30,15 +30,15 @@ from middleware.ordering.slack.kslack import MaxSlack
 from middleware.testing.simulation.network import Faults, SimulatedNode, SimulatedPublisher, Simulation
 
 
-class Hot(Event, frozen=True):
+class Hot(Event):
     text: str = ""
 
 
-class Cold(Event, frozen=True):
+class Cold(Event):
     text: str = ""
 
 
-class Warm(Event, frozen=True):
+class Warm(Event):
     text: str = ""
 
 

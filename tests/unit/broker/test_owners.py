@@ -26,11 +26,11 @@ from middleware.model.time import MILLISECOND, SECOND
 STEP = 20 * MILLISECOND
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     value: int = 0
 
 
-class Pong(Event, frozen=True):
+class Pong(Event):
     value: int = 0
 
 

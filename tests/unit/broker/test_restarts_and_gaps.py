@@ -26,7 +26,7 @@ from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     value: int = 0
 
 

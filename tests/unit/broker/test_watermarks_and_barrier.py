@@ -18,11 +18,11 @@ from middleware.model.change import Batch, Delta
 from middleware.model.event import END, NEVER, ORDER, Event
 
 
-class Hit(Event, frozen=True):
+class Hit(Event):
     text: str = ""
 
 
-class Pass(Event, frozen=True):
+class Pass(Event):
     pass
 
 

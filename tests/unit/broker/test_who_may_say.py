@@ -11,11 +11,11 @@ from middleware.model.time import SECOND
 from middleware.testing.simulation.network import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
 
 
-class Ping(Event, frozen=True):
+class Ping(Event):
     text: str = ""
 
 
-class Pong(Event, frozen=True):
+class Pong(Event):
     text: str = ""
 
 

@@ -13,10 +13,10 @@ CODE = """
 import sys
 from middleware import Detector, Event
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     x: int
 
-class Tock(Event, frozen=True):
+class Tock(Event):
     x: int
 
 class Leaves(Detector):

@@ -9,11 +9,11 @@ from middleware.cli.queries.query_feed import Repeats
 from middleware.model.identity import clashing
 
 
-class Seen(Event, frozen=True):
+class Seen(Event):
     value: float
 
 
-class Copied(Event, frozen=True):
+class Copied(Event):
     value: float
 
 

@@ -86,11 +86,11 @@ def test_what_the_run_made_too_late_is_a_failure() -> None:
     assert "1 events were lost: unknown type" in summary(lost={"unknown type": 1})
 
 
-class Stop(Event, frozen=True):
+class Stop(Event):
     truck: int
 
 
-class Motion(Event, frozen=True):
+class Motion(Event):
     """On which stops rest."""
 
 

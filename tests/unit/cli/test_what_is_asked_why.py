@@ -13,7 +13,7 @@ from middleware.provenance.known_past import Past
 DATED = 1_715_587_206 * SECOND
 
 
-class Far(Event, frozen=True):
+class Far(Event):
     x: float
 
 

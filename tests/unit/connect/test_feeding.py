@@ -32,7 +32,7 @@ from middleware.runtime.scenario import load_scenario
 from middleware.runtime.storage.late_ledger import Ledger, read_ledger
 
 
-class Place(Event, frozen=True):
+class Place(Event):
     x: float
 
 
@@ -193,10 +193,10 @@ def test_what_is_held_when_the_server_is_lost_is_not_acknowledged(tmp_path: Path
 PLANT = """
 from middleware import Detector, Event
 
-class Place(Event, frozen=True):
+class Place(Event):
     x: float
 
-class Step(Event, frozen=True):
+class Step(Event):
     dx: float
 
 class Steps(Detector):

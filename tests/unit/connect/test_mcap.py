@@ -22,11 +22,11 @@ from middleware.runtime.sinks.sink import open_sink
 ROOT = Path(__file__).parents[3]
 
 
-class Goal(Event, frozen=True):
+class Goal(Event):
     team: str
 
 
-class Shot(Event, frozen=True):
+class Shot(Event):
     namespace = "soccer"
 
     player: int

@@ -17,17 +17,17 @@ from middleware.model.event import Event, EventTypes
 from middleware.model.quantities import exact_time
 
 
-class Place(Event, frozen=True):
+class Place(Event):
     tag: str
     x: float
     floor: int = 3
 
 
-class Switch(Event, frozen=True):
+class Switch(Event):
     type: str
 
 
-class Pay(Event, frozen=True):
+class Pay(Event):
     amount: Decimal
     rate: float = 0.0
 

@@ -12,7 +12,7 @@ from middleware.model.change import Delta
 from middleware.model.event import END, Event
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     symbol: int
     price: float
     quantity: int
@@ -20,26 +20,26 @@ class Tick(Event, frozen=True):
     open: bool = True
 
 
-class Bid(Event, frozen=True):
+class Bid(Event):
     symbol: int
     price: float
 
 
-class Large(Event, frozen=True):
+class Large(Event):
     symbol: int
     amount: float | None
     name: str
     open: bool
 
 
-class Wide(Event, frozen=True):
+class Wide(Event):
     symbol: int | None
     dear: float
     cheap: float
     twice: float
 
 
-class Match(Event, frozen=True):
+class Match(Event):
     symbol: int
     dear: float
     cheap: float

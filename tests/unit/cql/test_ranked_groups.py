@@ -9,7 +9,7 @@ from middleware import Event, run
 from middleware.model.time import SECOND
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     symbol: str
     quantity: int
     sort_key_1: int = 0

@@ -158,7 +158,7 @@ def test_a_refused_statement_changes_nothing():
     assert [operator.name for operator in script.operators] == ["X"]
 
 
-class Hit(Event, frozen=True):
+class Hit(Event):
     peak: float
     tags: list[str]
 
@@ -196,7 +196,7 @@ def test_an_expression_that_is_too_long_is_refused_and_leaves_all_as_it_was():
     assert not script.operators and script.add("SELECT at + 1 AS a FROM Tick INTO More")
 
 
-class Swapped(Event, frozen=True):
+class Swapped(Event):
     one: float
     other: int
 

@@ -20,13 +20,13 @@ from middleware.model.event import IDENTITY, ORDER, Event, EventTypes, type_name
 from middleware.testing.oracle import oracle
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     symbol: str
     price: float
     quantity: float | None = None
 
 
-class Out(Event, frozen=True):
+class Out(Event):
     symbol: str
     value: float | None
 

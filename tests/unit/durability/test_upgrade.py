@@ -17,12 +17,12 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     price: int
     name: str = ""
 
 
-class Sum(Event, frozen=True):
+class Sum(Event):
     total: int
 
 

@@ -22,19 +22,19 @@ MS = 1_000_000
 START = 1_700_000_000_000 * MS
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     value: int
 
 
-class Rise(Event, frozen=True):
+class Rise(Event):
     by: int
 
 
-class Peak(Event, frozen=True):
+class Peak(Event):
     value: int
 
 
-class Alarm(Event, frozen=True):
+class Alarm(Event):
     value: int
 
 

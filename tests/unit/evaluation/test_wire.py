@@ -13,17 +13,17 @@ from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
 
 
-class Step(Event, frozen=True):
+class Step(Event):
     who: int
     by: int
 
 
-class Total(Event, frozen=True):
+class Total(Event):
     who: int
     total: int
 
 
-class Odd(Event, frozen=True):
+class Odd(Event):
     who: int
 
 

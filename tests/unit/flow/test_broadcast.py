@@ -10,16 +10,16 @@ from middleware.runtime.engine import run
 from middleware.testing.flows import check_flow
 
 
-class Trade(Event, frozen=True):
+class Trade(Event):
     item: str
     amount: int
 
 
-class Rate(Event, frozen=True):
+class Rate(Event):
     per_unit: int
 
 
-class Priced(Event, frozen=True):
+class Priced(Event):
     item: str
     price: int
 

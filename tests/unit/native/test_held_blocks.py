@@ -12,7 +12,7 @@ from middleware.model.event import END, NEVER, Event
 from tests.oracles.held_blocks import ModelHeldBlocks
 
 
-class Told(Event, frozen=True, gc=False):
+class Told(Event, gc=False):
     number: int = 0
     value: float = 0.0
     is_true: bool = False

@@ -13,11 +13,11 @@ from tests.oracles import buffers
 from tests.oracles.held_events import HeldEvents
 
 
-class One(Event, frozen=True):
+class One(Event):
     value: int = 0
 
 
-class Other(Event, frozen=True):
+class Other(Event):
     value: int = 0
 
 

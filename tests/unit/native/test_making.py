@@ -18,41 +18,41 @@ from middleware.model.operator import Origin
 from tests.oracles.sequence_runs import plain_sequence
 
 
-class Start(Event, frozen=True):
+class Start(Event):
     tag: int
     value: Any = None
 
 
-class Stop(Event, frozen=True):
+class Stop(Event):
     tag: int
 
 
-class Whole(Event, frozen=True):
+class Whole(Event):
     tag: int
     value: int | None
 
 
-class Real(Event, frozen=True):
+class Real(Event):
     tag: int
     value: float
 
 
-class Text(Event, frozen=True):
+class Text(Event):
     tag: int
     value: str
 
 
-class Truth(Event, frozen=True):
+class Truth(Event):
     tag: int
     value: bool
 
 
-class Anything(Event, frozen=True):
+class Anything(Event):
     tag: int
     value: Any
 
 
-class Checked(Event, frozen=True):
+class Checked(Event):
     tag: int
     value: Annotated[int, msgspec.Meta(gt=3)]
 

@@ -14,7 +14,7 @@ from middleware.model.errors import EventError
 from middleware.model.event import Event
 
 
-class Found(Event, frozen=True):
+class Found(Event):
     count: int
     share: float
     is_on: bool

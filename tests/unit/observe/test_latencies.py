@@ -15,7 +15,7 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.runtime.latencies import BOUNDS, MOST_OPEN, Histogram, Latencies, Latency
 
 
-class Hit(Event, frozen=True):
+class Hit(Event):
     text: str = ""
 
 

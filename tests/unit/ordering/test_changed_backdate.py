@@ -11,11 +11,11 @@ from middleware.model.event import Event
 from middleware.ordering.hierarchy import Hierarchy
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     pass
 
 
-class Tock(Event, frozen=True):
+class Tock(Event):
     pass
 
 

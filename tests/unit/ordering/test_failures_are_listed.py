@@ -12,11 +12,11 @@ from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import unit_for
 
 
-class Step(Event, frozen=True):
+class Step(Event):
     room: int
 
 
-class Held(Event, frozen=True):
+class Held(Event):
     start: int
     end: int
     total: float

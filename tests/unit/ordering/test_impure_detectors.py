@@ -10,11 +10,11 @@ from middleware.model.event import END, Event
 from middleware.ordering.hierarchy import unit_for
 
 
-class Step(Event, frozen=True):
+class Step(Event):
     room: int
 
 
-class Seen(Event, frozen=True):
+class Seen(Event):
     count: int
 
 

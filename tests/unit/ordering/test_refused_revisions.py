@@ -19,16 +19,16 @@ from middleware.ordering.slack.kslack import Lateness
 from middleware.ordering.unit import Unit
 
 
-class Bid(Event, frozen=True):
+class Bid(Event):
     lot: int
     price: int
 
 
-class Deal(Event, frozen=True):
+class Deal(Event):
     price: int
 
 
-class Held(Event, frozen=True):
+class Held(Event):
     start: int
     end: int
     count: int

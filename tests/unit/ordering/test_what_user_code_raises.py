@@ -22,11 +22,11 @@ class OddError(BaseException):
 RAISED = (SystemExit, asyncio.CancelledError, GeneratorExit, OddError)
 
 
-class Tick(Event, frozen=True):
+class Tick(Event):
     x: int
 
 
-class Seen(Event, frozen=True):
+class Seen(Event):
     x: int
 
 

@@ -254,7 +254,7 @@ def test_columns_are_known_without_rows_and_of_two_of_one_name_neither_is_taken(
 
 
 def test_a_byte_order_mark_costs_no_line_of_json(tmp_path: Path) -> None:
-    class A(Event, frozen=True):
+    class A(Event):
         note: str
         x: int
 
@@ -277,7 +277,7 @@ def test_a_text_in_utf_16_is_reported_with_what_to_do(tmp_path: Path, kind: str)
         read([file], NUMBERS)
 
 
-class Row(Event, frozen=True):
+class Row(Event):
     note: str
     x: int
 
@@ -337,7 +337,7 @@ def test_a_file_with_other_columns_in_its_place_is_refused(growing: tuple[Path, 
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_growing_file_may_have_long_lines_and_one_that_is_too_long_costs_only_itself(tmp_path: Path, at_once: bool) -> None:
-    class A(Event, frozen=True):
+    class A(Event):
         note: str
         x: int
 

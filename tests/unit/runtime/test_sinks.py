@@ -23,7 +23,7 @@ from middleware.runtime.sinks.http import LARGEST_BODY
 from middleware.runtime.sinks.sink import FileSink, HttpSink, SqliteSink, as_record, open_sink
 
 
-class Goal(Event, frozen=True):
+class Goal(Event):
     team: str
 
 

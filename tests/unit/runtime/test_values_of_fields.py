@@ -11,13 +11,13 @@ from middleware.model.errors import EventError
 from middleware.model.event import Event
 
 
-class Trade(Event, frozen=True):
+class Trade(Event):
     count: int
     price: float = 0.5
     note: str | None = None
 
 
-class Basket(Event, frozen=True):
+class Basket(Event):
     items: list[int]
 
 

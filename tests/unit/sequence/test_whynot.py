@@ -7,11 +7,11 @@ from detectors.sequence.whynot import why_not
 from middleware.model.event import Event
 
 
-class A(Event, frozen=True):
+class A(Event):
     x: float | None
 
 
-class B(Event, frozen=True):
+class B(Event):
     x: float | None
 
 

@@ -16,7 +16,7 @@ from middleware.spark.archive.files import ReadGroups, files_of
 from middleware.spark.schemas import schema_of
 
 
-class Reading(Event, frozen=True):
+class Reading(Event):
     sensor: str
     value: float | None
 

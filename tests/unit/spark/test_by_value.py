@@ -30,7 +30,7 @@ class Place(NamedTuple):
 class Spot(msgspec.Struct, frozen=True):
     x: Annotated[int, msgspec.Meta(ge=0)] = 3
 
-class Hit(Event, frozen=True):
+class Hit(Event):
     namespace: ClassVar[str] = "far"
     hue: Hue
     place: Place
@@ -126,7 +126,7 @@ class Box:
 class Place(msgspec.Struct, frozen=True):
     number: int
 
-class Said(Event, frozen=True):
+class Said(Event):
     mood: Mood
 
 class Keeps(Detector):

@@ -36,7 +36,7 @@ class Pair(NamedTuple):
     right: str
 
 
-class Everything(Event, frozen=True):
+class Everything(Event):
     whole: int
     real: float
     text: str
@@ -112,7 +112,7 @@ def test_a_null_is_refused_where_an_event_has_none() -> None:
 
 
 def test_a_type_that_the_wire_does_not_know_has_no_schema() -> None:
-    class Odd(Event, frozen=True):
+    class Odd(Event):
         where: pa.Table
 
     with pytest.raises(EventError, match=r"Odd\.where has no schema: .*Table"):
@@ -120,7 +120,7 @@ def test_a_type_that_the_wire_does_not_know_has_no_schema() -> None:
 
 
 def test_moments_with_an_offset_are_in_utc_as_in_nodes() -> None:
-    class Call(Event, frozen=True):
+    class Call(Event):
         at: dt.datetime
         others: list[dt.datetime]
 

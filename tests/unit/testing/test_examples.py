@@ -110,7 +110,7 @@ def test_wrong_examples_are_refused(monkeypatch: pytest.MonkeyPatch, given: list
         sequences(GivenReader, 1, 1, 0)
 
 
-class Ticked(Event, frozen=True):
+class Ticked(Event):
     pass
 
 

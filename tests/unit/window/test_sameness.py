@@ -12,7 +12,7 @@ from middleware import Delta, Event
 NAN, OTHER_NAN = math.nan, float("nan")
 
 
-class Result(Event, frozen=True):
+class Result(Event):
     value: Any
     more: Any = 0
 
