@@ -81,7 +81,7 @@ class Unit(ABC):
         halted. Results that were not final then are withdrawn. Later events are listed as failed once they are final. ``final``
         still moves: nothing is left that could become wrong.
     ``reached``
-        once all input has ended, the latest time known here: of an event taken or published, of clk, or ``final``.
+        once all input has ended, the latest time known here: of an event taken, of a result that stands, of clk, or ``final``.
     ``min_rows_for_columns``
         fewer events of several types than this are to be pushed as objects.
     """

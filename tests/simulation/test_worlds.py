@@ -25,7 +25,7 @@ from middleware.testing.simulation.network import Faults, SimulatedPublisher, Si
 from middleware.testing.simulation.nodes import DurableNode
 from middleware.testing.simulation.plans.drawing import draw
 from middleware.testing.simulation.plans.world_plan import Incident, SinkPlan
-from middleware.testing.simulation.promise_watch import Watch, WatchedSink
+from middleware.testing.simulation.promise_watch import PromiseError, Watch, WatchedSink
 from middleware.testing.simulation.world import World
 
 
@@ -164,3 +164,16 @@ def test_the_promise_holds_where_most_steps_are_partial(monkeypatch: pytest.Monk
     for outcome in hunt(5000, 8):
         assert outcome.failure is None, f"seed {outcome.seed}: {outcome.failure}"
     assert partial > 200
+
+
+def test_a_stream_resumes_after_what_was_final_not_after_what_had_been_withdrawn() -> None:
+    """World 20261663772: a window that had been withdrawn before the end was later than all results that stood."""
+    watch = Watch("a")
+    early, late = Reading(1, 5, ts=165, id=1, source="x"), Reading(1, 5, ts=173, id=2, source="x")
+    watch.take({"Reading": Delta([early, late])}, {})
+    watch.take({"Reading": Delta(retracts=[late])}, {"Reading": END})
+    watch.resume()
+    assert watch.watermarks == {"Reading": 165}
+    with pytest.raises(PromiseError, match="final since 165"):
+        watch.take({"Reading": Delta([Reading(1, 5, ts=165, id=3, source="x")])}, {})
+    watch.take({"Reading": Delta([Reading(1, 5, ts=169, id=4, source="x")])}, {})

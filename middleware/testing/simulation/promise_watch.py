@@ -56,7 +56,6 @@ class Watch:
         self.now: dict[Identity, Event] = {}
         self.watermarks: dict[str, int] = {}
         self.promised: dict[int, dict[str, int]] = {}
-        self._newest: dict[str, int] = {}
         self._never_promised: set[str] = set()
 
     def take(self, deltas: Mapping[str, Delta], watermarks: Mapping[str, int]) -> None:
@@ -80,9 +79,17 @@ class Watch:
             self.watermarks[name] = max(before, until)
 
     def resume(self) -> None:
-        """Streams that had ended resume, after all that was final; how far that was need not be announced."""
-        self._never_promised |= {name for name, until in self.watermarks.items() if until == END}
-        self.watermarks |= {name: self._newest.get(name, NEVER) for name, until in self.watermarks.items() if until == END}
+        """Streams that had ended resume, after all that was final; how far that was need not be announced.
+
+        Events that were withdrawn before the end were never final. O(events that stand).
+        """
+        ended = {name for name, until in self.watermarks.items() if until == END}
+        self._never_promised |= ended
+        newest = dict.fromkeys(ended, NEVER)
+        for event in self.now.values():
+            if (name := type_name(event.__class__)) in ended:
+                newest[name] = max(event.ts, newest[name])
+        self.watermarks |= newest
 
     def _remove(self, name: str, event: Event) -> None:
         if self.now.pop(IDENTITY(event), None) != event:
@@ -93,7 +100,6 @@ class Watch:
         if self.now.setdefault(IDENTITY(event), event) is not event:
             raise PromiseError(f"{self.who}: {event} stands already")
         self._check(name, event)
-        self._newest[name] = max(event.ts, self._newest.get(name, NEVER))
 
     def _check(self, name: str, event: Event) -> None:
         if event.ts <= self.watermarks.get(name, NEVER):
