@@ -30,6 +30,6 @@ lock: env ## Take up the newest versions that pyproject.toml allows: requirement
 	@.venv/bin/uv pip compile --quiet --upgrade --universal --all-extras --generate-hashes --no-header --no-annotate --python-version 3.11 -o requirements.lock pyproject.toml
 
 clean: ## Remove ./.venv and everything that was built
-	@rm -rf .venv build dist *.egg-info out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log middleware/native/target
+	@rm -rf .venv .editable build dist *.egg-info out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log middleware/native/target
 	@find middleware detectors scenarios tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	@find middleware -name '*.so' -delete

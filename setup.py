@@ -6,8 +6,10 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from setuptools import find_namespace_packages, setup
+from setuptools.command.editable_wheel import editable_wheel
 from setuptools_rust import Binding, RustExtension
 
 MANIFEST = Path("middleware/native/Cargo.toml")
@@ -19,10 +21,54 @@ IN_PLACE = {"develop", "editable_wheel"}
 
 # detectors and scenarios are namespace packages: a user's own folders of these names are found beside ours.
 PACKAGES = find_namespace_packages(
-    include=["middleware*", "detectors*", "scenarios*"], exclude=["middleware.native.src*", "middleware.native.target*"]
+    include=["middleware*", "detectors*", "scenarios*"],
+    exclude=["middleware.native.src*", "middleware.native.target*", "middleware.public*"],
 )
-# Benchmarks and torture stand with the tests, and are commands all the same.
-COMMANDS = {name: f"tests/{name}" for name in ("slackline_benchmarks", "slackline_torture")}
+ELSEWHERE = {
+    "slackline": "middleware/public/slackline",
+    # Benchmarks and torture stand with the tests, and are commands all the same.
+    "slackline_benchmarks": "tests/slackline_benchmarks",
+    "slackline_torture": "tests/slackline_torture",
+}
+"""Packages whose folder is not at the top level of the checkout."""
+TOPS = ("middleware", "detectors", "scenarios", *ELSEWHERE)
+LINKS = Path(".editable")
+"""The folder that an editable installation puts on the path: links to the packages of the checkout, and nothing else."""
+
+
+class EditableWheel(editable_wheel):
+    """An editable installation that type checkers and editors find, too.
+
+    That of setuptools finds packages by an import hook, as they do not stand in one folder. Checkers run no hooks: they follow
+    a .pth file. The checkout itself is no folder for it, as its ``tests`` would hide those of other projects.
+    """
+
+    def _select_strategy(self, name: str, tag: str, build_lib: str) -> object:
+        try:
+            return LinkedPackages(name)
+        except OSError:  # no links here, as on Windows without the right to make them
+            return super()._select_strategy(name, tag, build_lib)
+
+
+class LinkedPackages:
+    """What setuptools asks of a strategy: write the .pth file into the wheel."""
+
+    def __init__(self, name: str) -> None:
+        self._file = f"__editable__.{name}.pth"
+        shutil.rmtree(LINKS, ignore_errors=True)
+        LINKS.mkdir()
+        for package in TOPS:
+            (LINKS / package).symlink_to(Path(ELSEWHERE.get(package, package)).resolve(), target_is_directory=True)
+
+    def __call__(self, wheel: Any, files: list[str], mapping: dict[str, str]) -> None:
+        """Write the .pth file."""
+        wheel.writestr(self._file, f"{LINKS.resolve()}\n")
+
+    def __enter__(self) -> "LinkedPackages":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is left open."""
 
 
 def extensions() -> list[RustExtension]:
@@ -65,4 +111,10 @@ def _fault() -> str | None:
     return None
 
 
-setup(packages=[*PACKAGES, *COMMANDS], package_dir=COMMANDS, zip_safe=False, rust_extensions=extensions())
+setup(
+    packages=[*PACKAGES, *ELSEWHERE],
+    package_dir=ELSEWHERE,
+    zip_safe=False,
+    rust_extensions=extensions(),
+    cmdclass={"editable_wheel": EditableWheel},
+)

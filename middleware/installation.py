@@ -13,8 +13,17 @@ from packaging.utils import canonicalize_name
 DISTRIBUTION: Final = "slackline-cep"
 """Our name in the package index; ``slackline`` there is somebody else's."""
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]  # an editable installation has links to the packages of a checkout
 """The folder in which ``middleware`` stands: the checkout, or where packages are installed."""
+
+_PUBLIC = ROOT / "middleware" / "public" / "slackline"
+
+PACKAGES: Final = {
+    "middleware": ROOT / "middleware",
+    "detectors": ROOT / "detectors",
+    "slackline": _PUBLIC if _PUBLIC.exists() else ROOT / "slackline",  # a checkout has it in a folder of its own
+}
+"""The packages that user code needs, each with its folder."""
 
 
 def is_checkout() -> bool:

@@ -146,7 +146,7 @@ class Cycle(Stream):
 class Flow(Graph):
     """A graph of operations: build it, check it, draw it, run it.
 
-    >>> from middleware import Event
+    >>> from slackline import Event
     >>> class Order(Event):
     ...     item: str
     ...     count: int

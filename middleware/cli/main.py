@@ -68,7 +68,7 @@ COMMANDS = {
         "middleware.cli.checks.explore:explore",
         "Try every order of a few acts and faults: what nodes promise each other must hold.",
     ),
-    "spark": CommandEntry("middleware.cli.runs.spark:app", "What a cluster of Spark needs to run Slackline's jobs."),
+    "spark": CommandEntry("middleware.cli.runs.spark_pack:app", "What a cluster of Spark needs to run Slackline's jobs."),
     "bench": CommandEntry("middleware.cli.checks.bench:bench", "Measure, against a baseline that runs beside it."),
     "schema": CommandEntry(
         "middleware.cli.runs.schema_command:schema", "A scenario's streams as AsyncAPI, or a mapping for a file."

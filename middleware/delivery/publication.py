@@ -383,7 +383,7 @@ def _telling(what: str, event: object) -> Iterator[None]:
     try:
         yield
     except (*_UNFIT, EventError) as error:
-        why = error if isinstance(event, Event) else "it is no event: give instances of subclasses of middleware.Event"
+        why = error if isinstance(event, Event) else "it is no event: give instances of subclasses of slackline.Event"
         raise EventError(f"{what} {shown(event)}, cannot be sent: {why}".lstrip()) from error
 
 

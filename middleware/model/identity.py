@@ -159,7 +159,7 @@ def check_is_detector(given: object) -> None:
         raise DetectorError(f"{given.__name__} is an event type: give detectors that subscribe to it, such as [MyDetector()]")
     if isinstance(given, type) and issubclass(given, Detector):
         raise DetectorError(f"{given.__name__} is a class: give an instance of it, {given.__name__}()")
-    raise DetectorError(f"{given!r} is no detector: give instances of subclasses of middleware.Detector")
+    raise DetectorError(f"{given!r} is no detector: give instances of subclasses of slackline.Detector")
 
 
 def _example(given: object) -> str:

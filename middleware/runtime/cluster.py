@@ -73,7 +73,7 @@ class Cluster:
         """Start a node's process."""
         plan = Path(self._folder.name, "plan.json")  # the scenario as it is here, which may differ from its file
         plan.write_bytes(msgspec.json.encode(self.scenario.plan))
-        command = [sys.executable, "-m", "middleware.cli.main", "node", str(self.scenario.file), name, "--plan", str(plan)]
+        command = [sys.executable, "-m", "slackline", "node", str(self.scenario.file), name, "--plan", str(plan)]
         for pair in self.addresses.items():
             command += ["--address", "=".join(pair)]
         if self._alpha is not None:

@@ -152,7 +152,7 @@ def run(
     timer: Timer | None = None,
     failing: Literal["raise", "skip"] = "raise",
 ) -> Run:
-    """``middleware.run`` for events: see there. Raises EventError, DetectorError, DetectorFailedError."""
+    """``slackline.run`` for events: see there. Raises EventError, DetectorError, DetectorFailedError."""
     by_name = named(detectors)
     known = [kind for detector in by_name.values() for kind in (*detector.subscribes, *detector.publishes)]
     if isinstance(events, ArrivedColumns):

@@ -22,15 +22,17 @@ _folders: list[str] = []
 def import_user_module(name: str) -> ModuleType:
     """Import a user's module. Raises ScenarioError for any error in it."""
     try:
-        return import_module(name)
+        module = import_module(name)
+        dir(module)  # a user's module under a name of ours runs when it is first looked into (slackline.shared_names)
     except ImportError as error:
-        raise ScenarioError(f"cannot import {name}: {error}{_hidden(name)}") from None
+        raise ScenarioError(f"cannot import {name}: {error}") from None
     except Exception as error:
         raise ScenarioError(f"cannot import {name}: {_describe_error(error)}") from error
     except SystemExit:  # not of SIGTERM, which is answered once an import is over
         raise ScenarioError(
             f"cannot import {name}: it ends the program as it is imported (sys.exit): put that below if __name__ == '__main__':"
         ) from None
+    return module
 
 
 def load_object(target: str, folder: Path | None = None) -> Any:
@@ -75,13 +77,6 @@ def _look_first_in(folder: str) -> None:
 def _is_twin(file: str, other: str, folder: str) -> bool:
     """Whether the folder has a file of its own at the path of one in another folder."""
     return file.startswith(other + os.sep) and os.path.exists(folder + file[len(other) :])
-
-
-def _hidden(name: str) -> str:
-    """Why an existing module may not be found: folders of the same name are joined only if none has an __init__.py."""
-    top, dot, _ = name.partition(".")
-    closed = [str(found) for folder in sys.path if (found := Path(folder, top, "__init__.py")).exists()]
-    return f"; {closed[0]} keeps {top} from being joined with other folders of that name: remove it" if dot and closed else ""
 
 
 def _describe_error(error: Exception) -> str:

@@ -23,10 +23,9 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import cloudpickle
 import msgspec
 
-from middleware.installation import ROOT
+from middleware.installation import PACKAGES
 from middleware.model.values.user_code import Code, is_importable, know
 
-_OWN = ("middleware", "detectors")
 _INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 _META = tuple(name for name in dir(msgspec.Meta) if not name.startswith("_"))
 _INHERITED = ("__module__", "__qualname__", "__dict__", "__weakref__", "__annotations__", "__match_args__", "__slots__")
@@ -113,7 +112,9 @@ def is_users(module: types.ModuleType) -> bool:
     if not isinstance(file, str):
         return False
     path = Path(file).absolute()
-    if any(path.is_relative_to(ROOT / name) for name in _OWN) or {"site-packages", "dist-packages"} & {*path.parts}:
+    if any(path.resolve().is_relative_to(folder) for folder in PACKAGES.values()) or {"site-packages", "dist-packages"} & {
+        *path.parts
+    }:
         return False
     return not any(path.is_relative_to(folder) for folder in _INSTALLED)
 

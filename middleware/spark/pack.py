@@ -11,13 +11,12 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from middleware.installation import DISTRIBUTION, ROOT
+from middleware.installation import DISTRIBUTION, PACKAGES
 from middleware.model.errors import SlacklineError
 
 EXCLUDED = frozenset({"pyspark", "py4j", DISTRIBUTION})
 """Spark brings itself; our own folders are copied from where they are."""
 
-_OWN = ("middleware", "detectors")
 _EXCLUDED_PARTS = ("__pycache__", "target")
 
 
@@ -30,8 +29,8 @@ def pack(file: Path, extra: str = "spark") -> list[str]:
     names = sorted(_needed(DISTRIBUTION, extra))
     try:
         with tarfile.open(partial, "w:gz", compresslevel=6) as archive:
-            for own in _OWN:
-                archive.add(ROOT / own, own, filter=_kept)
+            for own, folder in PACKAGES.items():
+                archive.add(folder, own, filter=_kept)
             for name in names:
                 for path, name_inside in _files(name):
                     archive.add(path, name_inside, recursive=False)
@@ -44,7 +43,8 @@ def pack(file: Path, extra: str = "spark") -> list[str]:
 
 
 def _kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return None if any(part in _EXCLUDED_PARTS for part in Path(member.name).parts) else member
+    is_elsewhere = member.name == "middleware/public"  # what stands there in a checkout is added under its own name
+    return None if is_elsewhere or any(part in _EXCLUDED_PARTS for part in Path(member.name).parts) else member
 
 
 def _needed(name: str, extra: str = "") -> set[str]:

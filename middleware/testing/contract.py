@@ -51,7 +51,7 @@ def declaration(trial: Trial) -> str:
     except BaseException as error:
         return f"{name} cannot be made: {type(error).__name__}: {error}"
     if not isinstance(detector, Detector):
-        return f"{name} is no subclass of middleware.Detector"
+        return f"{name} is no subclass of slackline.Detector"
     try:
         check_declaration(detector)
         check_state(detector, name)

@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
+from slackline import Event
+
 from detectors.flow import Flow
-from middleware import Event
 from middleware.model.detector import Detector
 
 

@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from middleware import Detector, Event
+from slackline import Detector, Event
+
 from middleware.model.time import SECOND
 
 

@@ -6,13 +6,14 @@ from importlib import import_module
 from types import ModuleType
 
 import pytest
+import slackline
 import slackline_benchmarks
 import slackline_torture
 
 import detectors
 import middleware
 
-PACKAGES = (middleware, detectors, slackline_benchmarks, slackline_torture)
+PACKAGES = (middleware, detectors, slackline, slackline_benchmarks, slackline_torture)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

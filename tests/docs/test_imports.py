@@ -8,7 +8,7 @@ import grimp
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("middleware", "detectors", "scenarios", "slackline_benchmarks", "slackline_torture")
-FACE = "middleware"
+FACE = "slackline"
 """What people import: it names what it imports when that is first used."""
 
 NAMED = re.compile(

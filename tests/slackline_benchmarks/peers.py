@@ -13,11 +13,11 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
+from slackline import run
 from slackline_benchmarks.pipeline import Alarms
 from slackline_benchmarks.window_by_key import averages
 from slackline_benchmarks.workload import ALARM, DELAY, EVERY, SIZE, SIZES, Average, batches, delayed, final, readings, timed
 
-from middleware import run
 from middleware.model.errors import SlacklineError
 from middleware.model.time import SECOND
 

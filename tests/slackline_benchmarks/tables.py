@@ -7,8 +7,9 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+from slackline import Detector, Event, Policies, run
+
 from detectors.window import MEAN, Tumbling, Windows
-from middleware import Detector, Event, Policies, run
 from middleware.model.time import SECOND
 
 ROWS = 200_000

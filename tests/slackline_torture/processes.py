@@ -55,7 +55,7 @@ class TorturedNode:
 
     def start(self, addresses: Mapping[str, str]) -> None:
         """Start it; ``addresses`` are those of the other nodes, as it shall see them."""
-        command = [sys.executable, "-m", "middleware.cli.main", "node", str(self._scenario), self.name]
+        command = [sys.executable, "-m", "slackline", "node", str(self._scenario), self.name]
         for name, address in {**addresses, self.name: self.address}.items():
             command += ["--address", f"{name}={address}"]
         command += ["--state", str(self.folder / "state"), "--report", str(self.folder / "report.json")]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slackline import AsyncPublisher, AsyncSubscriber
 from test_network import DEADLINE, TYPES, Hit, hits, node_thread
 
-from middleware import AsyncPublisher, AsyncSubscriber
 from middleware.model.change import Insert
 from middleware.model.errors import NetworkError
 from middleware.model.event import END, Event

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from slackline import END, Detector, Event
 from slackline_benchmarks.servers import free_port
 from test_network import DEADLINE, collect, node_thread, poll_until
 
-from middleware import END, Detector, Event
 from middleware.model.errors import StateError
 from middleware.model.event import EventTypes
 from middleware.ordering.hierarchy import Hierarchy

@@ -19,7 +19,7 @@ from middleware.runtime.storage.late_ledger import read_ledger
 pytestmark = pytest.mark.system
 
 PLANT = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 class Place(Event):
     tag: str

@@ -163,7 +163,7 @@ def test_a_backlog_comes_to_who_reads_it() -> None:
 
 
 PLANT = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 class Stroke(Event):
     peak: float

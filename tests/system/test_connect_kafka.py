@@ -323,7 +323,7 @@ def test_no_broker_is_an_error_that_passes(tmp_path: Path) -> None:
 
 
 PLANT = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 class Reading(Event):
     key: str

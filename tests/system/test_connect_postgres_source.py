@@ -188,7 +188,7 @@ def test_what_would_not_help_to_try_again_is_reported(server: Postgres, tmp_path
 
 
 PLANT = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 class Payment(Event):
     account: str

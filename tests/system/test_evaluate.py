@@ -114,7 +114,7 @@ def test_a_recording_is_evaluated_as_it_is(folder):
 
 
 SCENARIO = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 
 class Tick(Event):

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from slackline import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber
 
-from middleware import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.cluster import free_addresses

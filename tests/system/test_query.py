@@ -45,7 +45,7 @@ def test_results_are_withdrawn_when_the_checkout_reports_late(tmp_path: Path) ->
 
 
 OVEN = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 class Reading(Event):
     machine: str

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from slackline import END, Detector, Event, Insert, Policies
 from test_network import DEADLINE, node_thread, poll_until
 
-from middleware import END, Detector, Event, Insert, Policies
 from middleware.model.event import EventTypes
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy

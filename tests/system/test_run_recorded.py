@@ -21,7 +21,7 @@ DEADLINE = 240.0
 RUN = [sys.executable, "-m", "middleware.cli.main", "run", "."]
 
 YARD = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 
 class Position(Event):

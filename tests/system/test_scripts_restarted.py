@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 import msgspec
-from middleware import Detector, END, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
+from slackline import Detector, END, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.storage.store import Store
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from slackline import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
 
-from middleware import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
 from middleware.model.errors import DetectorError
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.report import Reporter

@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from slackline import AsyncPublisher, AsyncSubscriber, Event
 from slackline_benchmarks.servers import free_port
 from test_network import DEADLINE, TYPES, Hit, collect, hits, node_thread, poll_until
 
-from middleware import AsyncPublisher, AsyncSubscriber, Event
 from middleware.model.change import Insert
 from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import END, EventTypes

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from slackline import END, Detector, Event, run
 
-from middleware import END, Detector, Event, run
 from middleware.model.event import ORDER
 from middleware.model.values.carried import all_carried
 from middleware.spark.archive import archive

@@ -119,7 +119,7 @@ detectors = ["*"]
 """
 
 CODE = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 class Reading(Event):
     value: float

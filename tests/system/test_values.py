@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from slackline import END, Detector, Event, Insert, run
 from test_network import DEADLINE, node_thread
 
 from detectors.window import CONCAT, LAST, MAX, MAXCOUNT, MIN, RANGE, SUM, Tumbling, Windows
-from middleware import END, Detector, Event, Insert, run
 from middleware.model.event import EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Publisher, Subscriber

@@ -12,9 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "middleware/native"
-PACKAGES = ("middleware", "detectors", "scenarios", "slackline_benchmarks", "slackline_torture")
+PACKAGES = ("middleware", "detectors", "scenarios", "slackline", "slackline_benchmarks", "slackline_torture")
 CODE = """
-from middleware import Detector, Event, run
+from slackline import Detector, Event, run
 import middleware, middleware.native
 
 class Tick(Event):
@@ -63,9 +63,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_has_every_module_and_what_they_read(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     tracked = subprocess.run(["git", "ls-files", *PACKAGES[:3]], cwd=ROOT, capture_output=True, text=True, check=True)
-    lacking = {
-        name for name in tracked.stdout.split() if not name.endswith((".rs", "Cargo.toml", "Cargo.lock", "rustfmt.toml"))
-    } - names
+    installed = (name.removeprefix("middleware/public/") for name in tracked.stdout.split())
+    lacking = {name for name in installed if not name.endswith((".rs", "Cargo.toml", "Cargo.lock", "rustfmt.toml"))} - names
     assert not lacking
     assert {name.split("/")[0] for name in names} - set(PACKAGES) == {
         next(n for n in names if ".dist-info/" in n).split("/")[0]

@@ -27,7 +27,7 @@ from middleware.runtime.scenario import Scenario, load_scenario
 pytestmark = pytest.mark.system
 
 YARD = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 
 class Position(Event):

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from slackline import Detector, Event, run
 
 from detectors.window import COUNT, Tumbling, Windows
-from middleware import Detector, Event, run
 from middleware.model.errors import EventError
 from middleware.model.values.carried import LARGEST_EVENT, all_carried, carried, encode_alike, legible, stamped, takes_any
 

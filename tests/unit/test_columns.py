@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from slackline import Event
 
-from middleware import Event
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
 from middleware.model.block.block import Block

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import sys, threading
 import msgspec
-from middleware import Event
+from slackline import Event
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from slackline import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
 
-from middleware import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
 from middleware.connect.messages.reading import Message, MessageReader
 from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.link.codec import Drops, EventCodec

@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from slackline import Detector, Event, Lateness, Policies, run
 
 from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.window import ARGMIN, LAST, SUM, Tumbling, Windows
-from middleware import Detector, Event, Lateness, Policies, run
 from middleware.model.errors import DetectorError
 
 WIDE = Policies(alpha=0.0, lateness=Lateness(floor=10**6), spacing=1)

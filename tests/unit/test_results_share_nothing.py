@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from slackline import Detector, Event, Lateness, Policies, run
 
-from middleware import Detector, Event, Lateness, Policies, run
 from middleware.model.errors import DetectorError
 from middleware.model.values.carried import carried
 from middleware.testing.oracle import oracle

@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import pytest
+from slackline import Block, Delta, Detector, Event, EventTypes, Lateness, Policies, run
 
 from detectors.cql import compile_cql
 from detectors.flow import Flow
 from detectors.sequence import SequenceQuery
 from detectors.window import COUNT, MEAN, MEDIAN, Hopping, Session, Sliding, Windows
-from middleware import Block, Delta, Detector, Event, EventTypes, Lateness, Policies, native, run
+from middleware import native
 from middleware.model.block.rows import reader_of
 from middleware.model.operator import Operation, applied
 from middleware.model.time import SECOND
@@ -108,7 +109,7 @@ def test_what_a_query_gives_is_held_against_all_that_a_type_says(query: str, col
     operators = compile_cql(query, [Order, Sound]).operators
     if columns:
         pyarrow = pytest.importorskip("pyarrow")
-        from middleware import run as run_table
+        from slackline import run as run_table
 
         ids = list(range(1, 5))
         sides, counts = zip(*given, strict=True)
@@ -220,7 +221,7 @@ def test_results_with_more_text_than_a_frame_holds_are_quarantined(kind: str, co
         operators = list(compile_cql(LARGE[kind], [Note, Both]).operators)
     if columns:
         pyarrow = pytest.importorskip("pyarrow")
-        from middleware import run as run_table
+        from slackline import run as run_table
 
         stamps = {"ts": [1, 2, 3, 4], "id": [1, 2, 3, 4], "source": ["s"] * 4}
         table = pyarrow.table({"key": [1] * 4, "text": [each.text for each in notes], **stamps})

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import msgspec
 import pytest
+from slackline import Detector, run
 
-from middleware import Detector, run
 from middleware.model.event import Event
 from middleware.model.values.state import copy_state, exactly, restored_state, same_event, same_events, same_state
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 SCRIPT = """
 from dataclasses import dataclass
-from middleware import Detector, Event, run
+from slackline import Detector, Event, run
 
 class Tick(Event):
     x: int

@@ -22,7 +22,7 @@ def as_text(flow: Graph) -> str:
     """One line per operation, in the order of construction: what it is, and which operations get its items.
 
     >>> from detectors.flow import Flow
-    >>> from middleware import Event
+    >>> from slackline import Event
     >>> class Number(Event):
     ...     value: int
     >>> class Pair(Event):

@@ -73,7 +73,7 @@ def run(
     such as ``time.perf_counter_ns``), auto retraction and snapshot spacing follow measured cost; without one they follow
     counts, and the same input always gives the same changes, on any machine.
 
-    >>> from middleware import Detector, Event
+    >>> from slackline import Detector, Event
     >>> class Tick(Event):
     ...     price: float
     >>> class Rise(Event):

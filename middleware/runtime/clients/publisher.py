@@ -226,7 +226,7 @@ class Publisher(Connection):
         publication = self._publication
         for kind in tables:
             if not (isinstance(kind, type) and issubclass(kind, Event)):
-                raise EventError(f"a table is of events of a class, a subclass of middleware.Event, not of {shown(kind)}")
+                raise EventError(f"a table is of events of a class, a subclass of slackline.Event, not of {shown(kind)}")
         if not isinstance(source, str):
             raise EventError(f"the source of a table's events is a text, not {shown(source)}")
         given = {kind: to_arrow(table) for kind, table in tables.items()}

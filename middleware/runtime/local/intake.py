@@ -48,7 +48,7 @@ def _as_read(events: list[Event]) -> tuple[list[Event], set[EventType], Counter[
         for event_type, own, indexes in by_class(some):
             if not issubclass(event_type, Event):
                 index = at + (indexes[0] if indexes else 0)
-                raise EventError(f"event {index} is none: {shown(own[0])}; give instances of subclasses of middleware.Event")
+                raise EventError(f"event {index} is none: {shown(own[0])}; give instances of subclasses of slackline.Event")
             classes.add(event_type)
             if (known := _carried(event_type, own)) is own:
                 continue

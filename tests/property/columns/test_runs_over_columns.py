@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slackline import run
 
-from middleware import run
 from middleware.model.block.block import Block
 from middleware.model.event import Event
 from middleware.ordering.policies import Policies

@@ -5,9 +5,9 @@ import copy
 from random import Random
 
 import pytest
+from slackline import Detector, Event
 
 from detectors.window import COUNT, Hopping, Monoid, Session, Tumbling, Windows
-from middleware import Detector, Event
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, IDENTITY, ORDER, type_name

@@ -7,9 +7,9 @@ from itertools import accumulate
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slackline import Detector, Event, run
 
 from detectors.window import COUNT, Tumbling, Windows
-from middleware import Detector, Event, run
 from middleware.model.block.block import Block
 from middleware.model.change import Delta
 from middleware.ordering.hierarchy import unit_for

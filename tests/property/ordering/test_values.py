@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slackline import Detector, Event, EventTypes, Policies, run
 
 from detectors.window import CONCAT, FIRST, LAST, MAX, MIN, Tumbling, Windows
-from middleware import Detector, Event, EventTypes, Policies, run
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta

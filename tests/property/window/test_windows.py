@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slackline import Event
 
 from detectors.window import (
     ARGMAX,
@@ -30,7 +31,6 @@ from detectors.window import (
 )
 from detectors.window.stepped_windows import SteppedWindows
 from detectors.window.windows_operation import WindowsOperation
-from middleware import Event
 from middleware.model.event import NEVER
 from middleware.testing.operators import history, in_order, play
 from tests.property.window.brute_force import brute_force

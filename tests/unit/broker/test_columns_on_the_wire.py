@@ -318,7 +318,7 @@ def test_a_node_loads_at_its_start_what_arrow_needs():
     """Nothing is left to be imported when the first columns come."""
     code = """
         import sys
-        from middleware import Event, Block
+        from slackline import Event, Block
         from middleware.link.columnar import load_arrow, pack_columns, unpack_columns
 
         load_arrow()

@@ -11,7 +11,7 @@ from middleware.cli.main import application
 
 CODE = """
 import sys
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 class Tick(Event):
     x: int

@@ -55,7 +55,7 @@ def test_errors_show_brackets_and_notes_as_they_are(capsys: pytest.CaptureFixtur
 
 
 NOISY = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 print("imported")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import nan
 
-from middleware import Detector, Event, run
+from slackline import Detector, Event, run
+
 from middleware.cli.queries.query_feed import Repeats
 from middleware.model.identity import clashing
 

@@ -25,7 +25,7 @@ detectors = ["*"]
 """
 
 YARD = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 
 class Pong(Event):

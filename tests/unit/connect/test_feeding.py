@@ -191,7 +191,7 @@ def test_what_is_held_when_the_server_is_lost_is_not_acknowledged(tmp_path: Path
 
 
 PLANT = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 class Place(Event):
     x: float

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from slackline import Event, SlacklineError
 from typer.testing import CliRunner
 
-from middleware import Event, SlacklineError
 from middleware.cli.main import application
 from middleware.cli.queries.inputs import FileInput
 from middleware.cli.result_files import FinalsFile, write_results

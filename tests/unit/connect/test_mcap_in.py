@@ -15,8 +15,8 @@ from google.protobuf.message_factory import GetMessageClass
 from mcap.writer import Writer
 from mcap_protobuf.writer import Writer as ProtobufWriter
 from mcap_ros2.writer import Writer as Ros2Writer
+from slackline import Detector, Event, run
 
-from middleware import Detector, Event, run
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes
 from middleware.recordings.files.guess import guessed

@@ -10,9 +10,9 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from slackline import Detector, Event, SlacklineError, run
 from typer.testing import CliRunner
 
-from middleware import Detector, Event, SlacklineError, run
 from middleware.cli.main import application
 from middleware.cli.result_files import check_not_read, write_results
 from middleware.model.errors import SinkError, TraceError

@@ -13,8 +13,8 @@ import polars
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from slackline import Detector, Event, SlacklineError, run
 
-from middleware import Detector, Event, SlacklineError, run
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes
 from middleware.recordings.files.mapped import mapped_recording

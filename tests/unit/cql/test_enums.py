@@ -6,11 +6,11 @@ import random
 from enum import Enum, IntEnum, StrEnum
 
 import pytest
+from slackline import Event, Lateness, Policies, run
 
 from detectors.cql import compile_cql
 from detectors.language.query_errors import QueryError
 from detectors.sequence.sequence_operator import SequenceQuery
-from middleware import Event, Lateness, Policies, run
 from middleware.model.event import EventTypes
 from middleware.model.time import SECOND
 

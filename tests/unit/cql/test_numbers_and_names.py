@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from slackline import Event, run
 from typer.testing import CliRunner
 
 from detectors.cql import compile_cql
 from detectors.language.query_errors import QueryError
-from middleware import Event, run
 from middleware.cli.main import application
 
 

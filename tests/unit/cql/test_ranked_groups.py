@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from slackline import Event, run
 
 from detectors.cql import compile_cql
-from middleware import Event, run
 from middleware.model.time import SECOND
 
 

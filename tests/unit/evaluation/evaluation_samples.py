@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from slackline import Detector, Event
 
-from middleware import Detector, Event
 from middleware.broker.effects import BrokerStatistics
 from middleware.evaluation.evaluation_runs import Replay
 from middleware.evaluation.feeder import FeedTimes

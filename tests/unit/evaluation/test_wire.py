@@ -4,8 +4,8 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slackline import Detector, Event, run
 
-from middleware import Detector, Event, run
 from middleware.evaluation.measuring.wire import Wire, keys_of
 from middleware.model.change import Batch, Delta
 from middleware.model.event import IDENTITY

@@ -24,7 +24,7 @@ OTHER = "import sys, types; made = sys.modules['middleware.native._core'] = type
     [(ABSENT, "is not built"), (BROKEN, "cannot be loaded (wrong ELF class)"), (OTHER, "is of version 1, and this Slackline")],
 )
 def test_without_the_core_an_import_says_what_to_run(before: str, says: str) -> None:
-    code = f"{before}\ntry:\n    import middleware\nexcept ImportError as error:\n    print(error)"
+    code = f"{before}\ntry:\n    from slackline import Event\nexcept ImportError as error:\n    print(error)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     (line,) = printed.splitlines()
     assert says in line and "make env" in line and "pip install" in line and "Rust" in line

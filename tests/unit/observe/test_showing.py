@@ -7,8 +7,8 @@ from enum import Enum
 from xml.etree import ElementTree
 
 import pytest
+from slackline import Detector, Event, SlacklineError, run
 
-from middleware import Detector, Event, SlacklineError, run
 from middleware.model.errors import EventError
 from middleware.model.time import SECOND
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from slackline import Lateness, Policies
 
-from middleware import Lateness, Policies
 from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.slack.kslack import FixedSlack, MaxSlack
 

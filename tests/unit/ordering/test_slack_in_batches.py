@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from slackline import Detector, Event
 
-from middleware import Detector, Event
 from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 

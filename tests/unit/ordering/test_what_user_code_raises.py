@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from slackline import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
 
-from middleware import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
 from middleware.model.errors import ENDING, Termination
 from middleware.ordering.hierarchy import Hierarchy
 

@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from slackline import Detector, Event, run
 
 from detectors.sequence import SequenceQuery
-from middleware import Detector, Event, run
 from middleware.model.change import Delta, Retract, Revise
 from middleware.model.errors import RunError
 from middleware.model.event import IDENTITY

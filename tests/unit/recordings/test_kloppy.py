@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slackline import Detector, Event, run
 from typer.testing import CliRunner
 
 from detectors.soccer.events import Position
 from detectors.soccer.setup import TRACAB_AWAY, TRACAB_BALL
-from middleware import Detector, Event, run
 from middleware.cli.main import application
 from middleware.model.errors import TraceError
 from middleware.model.event import ORDER, EventTypes
@@ -267,7 +267,7 @@ detectors = ["*"]
 """
 SPRINTS = """
 from detectors.soccer.events import Position
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 class Sprint(Event):
     speed: float

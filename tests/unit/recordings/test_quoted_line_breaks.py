@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slackline import Detector, Event, run
 from typer.testing import CliRunner
 
-from middleware import Detector, Event, run
 from middleware.cli.main import application
 from middleware.cli.result_files import write_results
 from middleware.recordings.files.following import Follower

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pydantic
 import pytest
+from slackline import Event, SlacklineError
 from typer.testing import CliRunner
 
-from middleware import Event, SlacklineError
 from middleware.cli.main import application
 from middleware.model.errors import TraceError
 from middleware.model.event import type_name

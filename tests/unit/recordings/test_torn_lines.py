@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars
 import pytest
+from slackline import Detector, Event, run
 
-from middleware import Detector, Event, run
 from middleware.model.errors import TraceError
 from middleware.recordings.files.mapped import mapped_recording
 from middleware.recordings.files.mapping import mappings_of

@@ -6,8 +6,8 @@ from itertools import chain
 from random import Random
 
 import pytest
+from slackline import Detector, Event, run
 
-from middleware import Detector, Event, run
 from middleware.model.event import ORDER
 from middleware.ordering.policies import Lateness, Policies
 from middleware.testing.oracle import LenientOracle, first_arrivals, oracle

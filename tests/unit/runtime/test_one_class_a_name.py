@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
+from slackline import run
 
 from detectors.cql import compile_cql
 from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.window import COUNT, Tumbling, Windows
-from middleware import run
 from middleware.model.detector import Detector
 from middleware.model.errors import EventError
 from middleware.model.event import Event

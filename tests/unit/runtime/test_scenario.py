@@ -24,7 +24,7 @@ detectors = ["*"]
 """
 
 CODE = """
-from middleware import Detector, Event
+from slackline import Detector, Event
 from middleware.model.operator import Operator
 
 class Reading(Event):

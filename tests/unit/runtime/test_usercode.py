@@ -9,7 +9,7 @@ import pytest
 from middleware.runtime.usercode import load_object
 
 FORKLIFT = """
-    from middleware import Detector, Event
+    from slackline import Detector, Event
 
 
     class Lift(Event):
@@ -49,10 +49,11 @@ def test_a_users_detectors_folder_stands_beside_ours(project):
         assert done.stdout == "detectors.forklift\n", done.stderr
 
 
-def test_a_folder_that_cannot_be_joined_is_named(project):
-    (project / "detectors" / "__init__.py").touch()
-    done = python(project, f"import sys; sys.path.remove(''); import detectors.window; {LOADED}")
-    assert f"{project}/detectors/__init__.py keeps detectors from being joined" in done.stderr
+@pytest.mark.parametrize("runs", ["import slackline; ", ""])
+def test_a_users_package_hides_none_of_ours(project, runs):
+    (project / "detectors" / "__init__.py").write_text("LIMIT = 3\n")
+    done = python(project, f"{runs}{LOADED}; import slackline, detectors.window, detectors; print(detectors.LIMIT)")
+    assert done.stdout == "detectors.forklift\n3\n", done.stderr
 
 
 def test_two_scenarios_may_have_modules_of_one_name(tmp_path):

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 import numpy as np
 import pytest
+from slackline import Detector, Event, run
 
-from middleware import Detector, Event, run
 from middleware.model.errors import DetectorError
 
 BERLIN = ZoneInfo("Europe/Berlin")

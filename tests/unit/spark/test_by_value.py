@@ -18,7 +18,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated, ClassVar, NamedTuple
 import msgspec
-from middleware import Detector, Event
+from slackline import Detector, Event
 import its_helper
 
 class Hue(Enum):
@@ -114,7 +114,7 @@ STATE = """
 from enum import Enum
 from dataclasses import dataclass
 import msgspec
-from middleware import Detector, Event
+from slackline import Detector, Event
 
 class Mood(Enum):
     IDLE = 0

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
-
-from middleware import Block, Detector, Event
+from slackline import Block, Detector, Event
 
 CACHE: dict[int, int] = {}
 

@@ -3,8 +3,8 @@
 from typing import Annotated
 
 from msgspec import Meta
+from slackline import Delta, Event
 
-from middleware import Delta, Event
 from middleware.model.operator import Operation, Operator, Origin
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Optional
 import msgspec
 import pytest
 from msgspec import Meta
+from slackline import Detector, Event
 
-from middleware import Detector, Event
 from middleware.model.errors import EventError
 from middleware.model.event import IDENTITY, ORDER
 from middleware.testing.examples import draw_events, sequences

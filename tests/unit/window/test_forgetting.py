@@ -1,11 +1,11 @@
 """What windows hold: keys are forgotten with what they held, and what is done for each event does not grow with them."""
 
 import pytest
+from slackline import Delta, Event
 
 from detectors.window import CONCAT, COUNT, Counted, Hopping, Landmark, Session, Sliding, Tumbling, Windows
 from detectors.window.content import Content, WindowEntry
 from detectors.window.kinds import WindowKind
-from middleware import Delta, Event
 
 
 class Visit(Event):

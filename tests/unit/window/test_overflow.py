@@ -3,9 +3,9 @@
 import pickle
 
 import pytest
+from slackline import Delta, Event
 
 from detectors.window import COUNT, LAST, RANGE, SUM, Session, Tumbling, Windows
-from middleware import Delta, Event
 from middleware.model.event import END, IDENTITY
 from middleware.runtime import engine
 

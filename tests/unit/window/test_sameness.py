@@ -5,9 +5,9 @@ import math
 from typing import Any
 
 import pytest
+from slackline import Delta, Event
 
 from detectors.outcomes import difference, same
-from middleware import Delta, Event
 
 NAN, OTHER_NAN = math.nan, float("nan")
 

@@ -9,6 +9,7 @@ from enum import Enum, IntEnum
 from typing import Any, Literal, NewType
 
 import pytest
+from slackline import Event, Lateness, Policies, run
 
 from detectors.window import (
     ARGMAX,
@@ -25,7 +26,6 @@ from detectors.window import (
     Windows,
     exact_quantile,
 )
-from middleware import Event, Lateness, Policies, run
 from middleware.model.errors import WindowError
 
 Number = NewType("Number", int)

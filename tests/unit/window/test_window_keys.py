@@ -7,9 +7,9 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from slackline import Delta, Event
 
 from detectors.window import CONCAT, COUNT, MAX, Tumbling, Windows
-from middleware import Delta, Event
 from middleware.model.event import END
 from middleware.model.values.carried import legible
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import pytest
 from msgspec import Meta
+from slackline import Delta, Event
 
 from detectors.window import (
     CONCAT,
@@ -23,7 +24,6 @@ from detectors.window import (
     WindowKind,
     Windows,
 )
-from middleware import Delta, Event
 from middleware.model.errors import WindowError
 from middleware.model.event import END
 from middleware.runtime import engine
