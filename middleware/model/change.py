@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress
 from operator import not_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 import msgspec
 
@@ -15,28 +15,38 @@ from middleware.model.values.state import same_event
 from middleware.native import by_class, survey_events
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from middleware.model.block.arrays import ArrivalOrder
     from middleware.model.block.mixed_block import AnyBlock
 
+    EventT_co = TypeVar("EventT_co", bound=Event, default=Event, covariant=True)
+else:
+    from typing import TypeVar
 
-class Insert(msgspec.Struct, frozen=True, tag=True):
+    EventT_co = TypeVar(
+        "EventT_co", bound=Event, covariant=True
+    )  # before Python 3.13 a type variable has no default, which only checkers need
+
+
+class Insert(msgspec.Struct, Generic[EventT_co], frozen=True, tag=True):
     """A new event. ``k_plus``: how much earlier (ns) it came than plain buffering would have allowed (DEBS'13, 4.1)."""
 
-    event: Event
+    event: EventT_co
     k_plus: int = 0
 
 
-class Revise(msgspec.Struct, frozen=True, tag=True):
+class Revise(msgspec.Struct, Generic[EventT_co], frozen=True, tag=True):
     """The event published as ``old`` has new content: ``event``, with the same (source, id)."""
 
-    event: Event
-    old: Event
+    event: EventT_co
+    old: EventT_co
 
 
-class Retract(msgspec.Struct, frozen=True, tag=True):
+class Retract(msgspec.Struct, Generic[EventT_co], frozen=True, tag=True):
     """An event published before is withdrawn; ``event`` is its content as last published."""
 
-    event: Event
+    event: EventT_co
 
 
 class Watermark(msgspec.Struct, frozen=True, tag=True):
@@ -45,7 +55,7 @@ class Watermark(msgspec.Struct, frozen=True, tag=True):
     ts: int
 
 
-Change = Insert | Revise | Retract | Watermark
+Change = Insert[EventT_co] | Revise[EventT_co] | Retract[EventT_co] | Watermark
 
 
 class Delta:

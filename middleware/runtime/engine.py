@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from numbers import Integral
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -33,11 +33,13 @@ from middleware.runtime.local.arrivals import Arrivals, ArrivedColumns, ArrivedE
 from middleware.runtime.local.final_results import FinalResults
 from middleware.runtime.local.in_order import run_in_order, take_single_events
 from middleware.runtime.local.intake import prepare_events
-from middleware.runtime.local.showing import drawing, page, table
+from middleware.runtime.local.showing import drawing, page, results_of, table
 
 if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
+
+Result = TypeVar("Result", bound=Event)
 
 _PRICE_EVERY = 64
 """After this many batches, units learn again what changes of their results cost readers."""
@@ -109,6 +111,10 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         late = {name: len(ledger) for name, ledger in self.late.items()}
         skipped = {name: late.get(name, 0) + len(self.failures.get(name, ())) for name in self.finals}
         return page(repr(self)[1:-1], self.finals, skipped)
+
+    def of(self, event_type: type[Result]) -> list[Result]:
+        """Final results of one type, of all detectors that publish it, in total order; empty if there are none. O(results)."""
+        return list(cast("Sequence[Result]", results_of(self.finals, event_type)[0]))
 
     def table(self, of: str | type[Event]) -> pyarrow.Table:
         """Final results in total order as a pyarrow.Table: their fields, then ts (ns), id and source. O(results).

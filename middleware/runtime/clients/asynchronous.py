@@ -7,23 +7,27 @@ one call of a client is under way; others wait their turn. Whoever is cancelled 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from middleware.model.change import Batch, Change
+from middleware.broker.log.log_records import LogOffset
+from middleware.link.codec import OnSlow, SinkPosition
+from middleware.model.change import Batch, Change, EventT_co
 from middleware.model.errors import NetworkError
-from middleware.model.event import Event, EventType
+from middleware.model.event import Event, EventType, EventTypes
+from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.clients.publisher import Publisher, PublisherStatistics, Receipt
-from middleware.runtime.clients.subscriber import Subscriber, SubscriberStatistics
+from middleware.runtime.clients.subscriber import Consistency, Subscriber, SubscriberStatistics
+from middleware.runtime.transport.keys import Keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 T = TypeVar("T")
-Client = TypeVar("Client", Publisher, Subscriber)
+Client = TypeVar("Client", bound=Connection)
 
 
 class _Asynchronous(Generic[Client]):
@@ -113,8 +117,19 @@ class AsyncPublisher(_Asynchronous[Publisher]):
     the events were sent: publish them again, with the same ids, and each counts once.
     """
 
-    def __init__(self, address: str, **options: Any) -> None:
-        super().__init__(partial(Publisher, address, **options))
+    def __init__(
+        self,
+        address: str,
+        *,
+        name: str | None = None,
+        types: Iterable[EventType | str] = (),
+        keys: Keys | None = None,
+        node: str | None = None,
+        patience: float = PATIENCE,
+        shares: bool = False,
+    ) -> None:
+        make = partial(Publisher, address, name=name, types=types, keys=keys, node=node, patience=patience, shares=shares)
+        super().__init__(make)
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Send new events, in this order. Waits while there is no credit. Raises NetworkError, EventError."""
@@ -152,15 +167,46 @@ class AsyncPublisher(_Asynchronous[Publisher]):
         return self._client.statistics()
 
 
-class AsyncSubscriber(_Asynchronous[Subscriber]):
+class AsyncSubscriber(_Asynchronous[Subscriber[EventT_co]], Generic[EventT_co]):
     """``Subscriber`` for asyncio, made with the same arguments.
 
     The next ``receive`` gives what a cancelled one, or one whose time was up, would have given: nothing is lost, and nothing
     counts as taken that was not given.
     """
 
-    def __init__(self, address: str, types: Any, **options: Any) -> None:
-        super().__init__(partial(Subscriber, address, types, **options))
+    def __init__(
+        self,
+        address: str,
+        types: Collection[type[EventT_co] | str] | type[EventT_co] | str,
+        *,
+        event_types: EventTypes | None = None,
+        consistency: Consistency = "early",
+        on_slow: OnSlow = "block",
+        name: str | None = None,
+        resume: str | None = None,
+        after: SinkPosition | None = None,
+        start: LogOffset | None = None,
+        keys: Keys | None = None,
+        node: str | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        def make() -> Subscriber[EventT_co]:
+            return Subscriber(
+                address,
+                types,
+                event_types=event_types,
+                consistency=consistency,
+                on_slow=on_slow,
+                name=name,
+                resume=resume,
+                after=after,
+                start=start,
+                keys=keys,
+                node=node,
+                patience=patience,
+            )
+
+        super().__init__(make)
         self._receiving: asyncio.Future[Any] | None = None
         self._receive: Callable[..., Any] = self.receive
         """The kind of the call under way."""
@@ -173,7 +219,7 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
         wait = partial(self._client.wait_ready, timeout)  # not behind a receive that waits, too
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, wait))
 
-    async def receive(self, timeout: float | None = None) -> list[Change]:
+    async def receive(self, timeout: float | None = None) -> list[Change[EventT_co]]:
         """The next changes: all that have arrived, or, if there are none, the first to come within ``timeout`` seconds.
 
         Empty only if none came in time. Raises NetworkError if the node has left or never answers.
@@ -232,7 +278,7 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
         if self._receiving is None:
             await self._call(self._client.commit)
 
-    async def __aiter__(self) -> AsyncIterator[Change]:
+    async def __aiter__(self) -> AsyncIterator[Change[EventT_co]]:
         """Changes one by one, until all subscribed streams have ended or the node leaves for good.
 
         Whoever stops in between loses nothing: the next call gives what follows.
@@ -244,7 +290,7 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
             if self.has_ended:
                 return
             try:
-                changes: list[Change] = await self._received(self._client.receive, None, [], until_end=True)
+                changes: list[Change[EventT_co]] = await self._received(self._client.receive, None, [], until_end=True)
             except NetworkError:
                 if self._client.node_has_left:
                     return

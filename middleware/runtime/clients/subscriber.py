@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast, get_args
 
 import msgspec
 import structlog
@@ -18,9 +18,9 @@ from middleware.delivery.tables import empty_table
 from middleware.link.codec import OTHER_FIELDS, BlockHead, EventCodec, OnSlow, SinkPosition
 from middleware.link.frames import Parts
 from middleware.link.link import LinkStatistics
-from middleware.model.change import Batch, Change
+from middleware.model.change import Batch, Change, EventT_co
 from middleware.model.errors import NetworkError
-from middleware.model.event import END, Event, EventType, EventTypes, type_name
+from middleware.model.event import END, Event, EventTypes, type_name
 from middleware.model.time import SECOND
 from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.transport.keys import Keys
@@ -49,13 +49,14 @@ class SubscriberStatistics(msgspec.Struct):
     link: LinkStatistics
 
 
-class Subscriber(Connection):
+class Subscriber(Connection, Generic[EventT_co]):
     """Receives the events of the subscribed types from the node at ``address`` and all nodes meshed with it.
 
     Threads that share one get each change once, between them: one of them reads at a time.
 
     ``types``
-        event types, their names, or patterns (``soccer.*``, ``*``).
+        event types, their names, or patterns (``soccer.*``, ``*``). Type checkers know that the events of ``Subscriber(address,
+        Pass)`` are of the class Pass; of names and patterns they know no more than Event.
     ``event_types``
         the types against which bytes are decoded; may be omitted if all ``types`` are classes.
     ``consistency``
@@ -82,7 +83,7 @@ class Subscriber(Connection):
     def __init__(
         self,
         address: str,
-        types: Collection[EventType | str] | EventType | str,
+        types: Collection[type[EventT_co] | str] | type[EventT_co] | str,
         *,
         event_types: EventTypes | None = None,
         consistency: Consistency = "early",
@@ -108,7 +109,7 @@ class Subscriber(Connection):
         self._logged_drops: set[str] = set()
         self._has_committed = False
         self._reading = threading.RLock()  # not the link's: upkeep runs meanwhile
-        self.rest: deque[Change] = deque()
+        self.rest: deque[Change[EventT_co]] = deque()
         """Changes that an iteration has read and not returned yet. The next call returns them."""
         self._subscription = Subscription(
             patterns,
@@ -166,12 +167,13 @@ class Subscriber(Connection):
             if deadline is not None and time.monotonic() > deadline and not self._subscription.ready:
                 raise NetworkError(f"the nodes meshed with {self.address} do not all know this subscription yet")
 
-    def receive(self, timeout: float | None = None) -> list[Change]:
+    def receive(self, timeout: float | None = None) -> list[Change[EventT_co]]:
         """The next changes: all that have arrived, or, if there are none, the first to come within ``timeout`` seconds.
 
         Empty only if none came in time. Raises NetworkError if the node has left or never answers.
         """
-        return self._read(timeout, self._subscription.changes, bool, list)
+        read = cast("Callable[[Arrived], list[Change[EventT_co]]]", self._subscription.changes)  # decoded as these types alone
+        return self._read(timeout, read, bool, list)
 
     def receive_batch(self, timeout: float | None = None) -> Batch:
         """Like ``receive``, but gives the net effect of what has arrived, in columns by type.
@@ -237,7 +239,7 @@ class Subscriber(Connection):
         """Like ``receive``, but gives undecoded blocks of bytes, for programs that pass them on, and do not iterate."""
         return self._read(timeout, _blocks, _always, lambda _: [])
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[Change[EventT_co]]:
         """Changes one by one, until all subscribed streams have ended or the node leaves for good.
 
         Whoever stops in between loses nothing: the next call gives what follows.
@@ -264,7 +266,7 @@ class Subscriber(Connection):
         super()._inherited()
         self._reading = threading.RLock()
 
-    def _next_of_rest(self) -> Change | None:
+    def _next_of_rest(self) -> Change[EventT_co] | None:
         with self._reading:
             return self.rest.popleft() if self.rest else None
 
@@ -273,7 +275,7 @@ class Subscriber(Connection):
         timeout: float | None,
         read: Callable[[Arrived], T],
         is_enough: Callable[[T], bool],
-        of_rest: Callable[[list[Change]], T],
+        of_rest: Callable[[list[Change[EventT_co]]], T],
     ) -> T:
         """Return the result of ``read`` on the next arrivals, once they are enough or time is up; ``of_rest`` reads what an
         iteration has left.

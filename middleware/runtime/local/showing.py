@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from middleware.installation import install
 from middleware.model.block.block import Block
 from middleware.model.errors import EventError, SlacklineError
-from middleware.model.event import TS, Event, EventType, field_names, type_name
+from middleware.model.event import ORDER, Event, EventType, field_names, type_name
 from middleware.model.quantities import UNIX_TIMES, spoken_time
 from middleware.model.schema import arrow_schema
 from middleware.model.time import SECOND
@@ -62,7 +62,7 @@ def table(
     results, the table is empty.
     """
     pyarrow = _needed("pyarrow", "tables")
-    events, kind = _of(finals, of, published or {})
+    events, kind = results_of(finals, of, published or {})
     if isinstance(events, Block):
         return pyarrow.Table.from_batches([events.batch]).select([*field_names(events.event_type), *_STAMP[:3]])
     fields = [name for name in kind.__struct_fields__ if name not in _STAMP] + ["ts", "id", "source"]
@@ -90,8 +90,10 @@ def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:
     return drawn
 
 
-def _of(
-    finals: Mapping[str, Sequence[Event]], of: str | type[Event], published: Mapping[str, Sequence[EventType]]
+def results_of(
+    finals: Mapping[str, Sequence[Event]],
+    of: str | type[Event],
+    published: Mapping[str, Sequence[EventType]] = MappingProxyType({}),
 ) -> tuple[Sequence[Event], EventType]:
     """The results of the one type that is meant, and the type; as columns, if they are, and come from one detector."""
     name = type_name(of) if isinstance(of, type) else of
@@ -109,7 +111,7 @@ def _of(
     having = [events for events in finals.values() if chosen in _types(events)]
     if len(having) == 1 and isinstance(having[0], Block):
         return having[0], chosen
-    return sorted((event for events in having for event in events if type(event) is chosen), key=TS), chosen
+    return sorted((event for events in having for event in events if type(event) is chosen), key=ORDER), chosen
 
 
 def _types(events: Sequence[Event]) -> set[type[Event]]:

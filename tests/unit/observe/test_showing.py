@@ -10,6 +10,7 @@ import pytest
 from slackline import Detector, Event, SlacklineError, run
 
 from middleware.model.errors import EventError
+from middleware.model.event import ORDER
 from middleware.model.time import SECOND
 
 AT = 1_700_000_000 * SECOND
@@ -77,6 +78,17 @@ def test_a_page_names_each_detector_and_is_sound() -> None:
     bars = [len(list(svg.iter("rect"))) for svg in page.iter("svg")]
     assert bars == [99, 0], "one for each second in which there was one"
     assert len(result(30_000)._repr_html_()) < 20_000
+
+
+def test_the_results_of_a_type_in_total_order() -> None:
+    found = result()
+    rises, falls = found.of(Rise), found.of(Fall)
+    assert {type(each) for each in rises} == {Rise} and {type(each) for each in falls} == {Fall}
+    assert sorted([*rises, *falls], key=ORDER) == sorted(found.finals["Rises"], key=ORDER)
+    assert rises == sorted(rises, key=ORDER) and found.of(Odd) == []
+    ticks = [Tick(float(n), ts=n // 2, id=n, source="x") for n in range(40)]
+    both = run(ticks, {"B": Rises(), "A": Rises()})
+    assert both.of(Rise) == sorted([*both.finals["A"], *both.finals["B"]], key=ORDER) and len(both.of(Rise)) == 78
 
 
 def test_a_table_of_a_type_in_total_order() -> None:
