@@ -75,6 +75,10 @@ class Script:
         self._folder = folder or Path()
         self._planner = Planner(self.catalog, {**DISTANCES, **own}, self._folder)
 
+    def __iter__(self) -> Iterator[Operator]:
+        """Its operators, so that a script stands in a list of detectors."""
+        return iter(self.operators)
+
     @property
     def types(self) -> Streams:
         """The event types of all streams by name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -122,7 +122,8 @@ def _wide(key: float) -> object:
 
 
 def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, Detector]:
-    """Detectors by the name they publish under: as given, else their own (operators), else their class names.
+    """Detectors by the name they publish under: as given, else their own (operators), else their class names. In a list there
+    may be groups of them, such as a compiled script.
 
     Checks each declaration, and that types of one name are one class: else events of the other would go unread.
     """
@@ -138,7 +139,7 @@ def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, D
                 f"detectors come in a list, or a dict by name, such as [{_example(detectors)}], not as {detectors!r}"
             )
         by_name = {}
-        for detector in detectors:
+        for detector in _flat(detectors):
             check_is_detector(detector)
             name = (isinstance(detector, Operator) and detector.name) or detector_name(detector)
             if by_name.setdefault(name, detector) is not detector:
@@ -149,6 +150,15 @@ def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, D
             check_state(detector, name)
     check_one_class_a_name(kind for each in by_name.values() for kind in (*each.subscribes, *each.publishes))
     return by_name
+
+
+def _flat(detectors: Iterable[Any]) -> Iterator[Any]:
+    """Detectors, and those of each group among them: a compiled script is a group of operators."""
+    for each in detectors:
+        if isinstance(each, Iterable) and not isinstance(each, Detector | str | bytes | type):
+            yield from each
+        else:
+            yield each
 
 
 def check_is_detector(given: object) -> None:

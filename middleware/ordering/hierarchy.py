@@ -15,7 +15,7 @@ from msgspec.structs import astuple
 from middleware.model.change import Batch, Delta, by_time, combined
 from middleware.model.detector import Detector, code_of, takes_batches
 from middleware.model.errors import ENDING, DetectorError, SlacklineError, UnsavedError, last_line
-from middleware.model.event import END, NEVER, Event, type_name
+from middleware.model.event import END, NEVER, Event, EventTypes, type_name
 from middleware.model.identity import levels, named
 from middleware.model.operator import Operator, described
 from middleware.model.values.user_code import know_local
@@ -171,6 +171,7 @@ class Hierarchy:
             backdates[level[name]] = max(detector.backdate, backdates.get(level[name], 0))
         self.backdate = sum(backdates.values())
         local = {entry.unit.name for entry in self._entries}
+        self._types = [kind for each in everything.values() for kind in (*each.subscribes, *each.publishes)]
         self._derived = frozenset(type_name(t) for detector in everything.values() for t in detector.publishes)
         self._away = frozenset(type_name(t) for name, d in everything.items() if name not in local for t in d.publishes)
         self._publishers: dict[str, list[Unit]] = {}
@@ -188,6 +189,11 @@ class Hierarchy:
         self.publications = frozenset(self._publishers)
         self.derivations = {name: self._resting_on(name) for name in self.subscriptions}
         """By type read, the publications of this node that depend on it, at whatever level."""
+
+    @property
+    def types(self) -> EventTypes:
+        """The event types that the detectors of the application read and publish. O(types)."""
+        return EventTypes(dict.fromkeys(self._types))
 
     @property
     def units(self) -> list[Unit]:

@@ -6,9 +6,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from types import FrameType
-from typing import Any, Protocol, runtime_checkable
+from types import FrameType, TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
 
 import msgspec
 import psutil
@@ -25,10 +26,11 @@ from middleware.broker.watermarks.waiting import UnitStatus
 from middleware.durability.durable_core import Recoverable
 from middleware.link.link import WINDOW
 from middleware.model.change import Batch
-from middleware.model.errors import KeyFileError, StateError
+from middleware.model.errors import AddressError, DetectorError, KeyFileError, StateError
 from middleware.model.event import EventTypes
 from middleware.model.quantities import format_duration
 from middleware.model.time import MILLISECOND, SECOND
+from middleware.model.words import shown
 from middleware.ordering.alpha.adaptation import INTERVAL
 from middleware.ordering.records import LedgerEntries
 from middleware.runtime.latencies import Histogram, Latencies
@@ -126,6 +128,17 @@ class Listing(Protocol):
         ...
 
 
+def _check(name: str, peers: object, processor: object) -> None:
+    """Raise AddressError unless peers are addresses by name, DetectorError unless the processor is one."""
+    if peers is not None and not (isinstance(peers, Mapping) and all(isinstance(each, str) for each in peers.values())):
+        raise AddressError(
+            f"node {name}: peers are addresses of other nodes, such as {{'hub': 'tcp://10.0.0.7:5701'}}, not {shown(peers)}; "
+            "detectors are given as processor=Hierarchy([MyDetector()])"
+        )
+    if processor is not None and not hasattr(processor, "subscriptions"):
+        raise DetectorError(f"node {name}: a processor is Hierarchy([MyDetector()]), not {shown(processor)}")
+
+
 class Node:
     """A broker with sockets, and detectors behind it if there is a processor.
 
@@ -133,8 +146,11 @@ class Node:
         where others attach: tcp://HOST:PORT or ipc://PATH; port ``*`` takes a free one, see ``address``.
     ``peers``
         the other nodes of the mesh, address by name. All nodes may list all others: of each pair only one dials.
+    ``processor``
+        its detectors: ``Hierarchy([MyDetector()])``.
     ``types``
-        the event types that publishers may send and the processor reads; None: a broker that forwards any type.
+        the event types that publishers may send and the processor reads. By default those of the hierarchy; without one the
+        node is a broker that forwards any type.
     ``keys``
         CURVE keys; required beyond this machine.
     ``sources``
@@ -145,6 +161,9 @@ class Node:
         its log and checkpoints: the node resumes where its last life ended. None: a crash loses what it holds. The node
         closes it. ``rebuild``: recover not from the checkpoint, but by replaying the whole log, with detectors that have
         changed; what was final stays as it was.
+
+    ``run`` runs it in the calling thread. As a context manager it runs in a thread of its own, which ends with the block:
+    ``with Node("field", "tcp://127.0.0.1:*", processor=Hierarchy([Hots()])) as node:``.
     """
 
     def __init__(
@@ -171,7 +190,6 @@ class Node:
         self._stop, self._relist = threading.Event(), threading.Event()
         self._patience = PATIENCE
         self._has_keys = keys is not None
-        self._others = {peer: address for peer, address in (peers or {}).items() if peer != name}
         self._started, self._process_info = time.time_ns(), psutil.Process()
         self._waker = Waker()
         self._desk, self._steps, self._latencies = Desk(self._waker.wake), Histogram(), Latencies()
@@ -181,6 +199,8 @@ class Node:
         self._transport = Transport(keys)
         self._transport.wake_by(self._waker.descriptor)
         try:
+            _check(name, peers, processor)
+            self._others = {peer: address for peer, address in (peers or {}).items() if peer != name}
             self.address = self._transport.bind(bind)
             for peer, address in self._others.items():
                 self._transport.dial(peer, address, node=peer)
@@ -195,7 +215,7 @@ class Node:
         """Make the broker and, with a store, recover the state at the end of the last life."""
         name, processor, store = self.name, self._processor, self._store
         now = time.monotonic_ns()
-        types = types if types is not None else EventTypes()
+        types = types if types is not None else getattr(processor, "types", None) or EventTypes()
         self._broker = Broker(
             name,
             store.epoch if store is not None else time.time_ns(),
@@ -223,6 +243,18 @@ class Node:
             self._transport.wake_by(store.wakes)
             self._runner = DurableRunner(self._broker, processor, types, store, rebuild)
             self._list()  # the last life may have reported some of them: the ledger drops repeats
+
+    def __enter__(self) -> Self:
+        """Run in a thread of its own."""
+        executor = ThreadPoolExecutor(1, f"node {self.name}")
+        self._running = executor.submit(self.run)
+        executor.shutdown(wait=False)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Stop, once everything that arrived is processed. Raises what ended the node, if anything has."""
+        self.stop()
+        self._running.result()
 
     def run(self, has_ended: Callable[[], bool] = lambda: True) -> None:
         """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: process what arrived, flush, say goodbye.

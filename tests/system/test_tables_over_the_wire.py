@@ -272,7 +272,7 @@ def test_what_is_no_table_of_events_is_reported_and_uses_up_no_numbers(node: Nod
     bad = pa.table({"ts": [1], "arrival": [2]})
     with Subscriber(node.address, [Other]) as subscriber, Publisher(node.address) as publisher:
         subscriber.wait_ready(DEADLINE)
-        with pytest.raises(EventError, match=r"a subclass of middleware\.Event, not of 'Other'"):
+        with pytest.raises(EventError, match=r"a subclass of slackline\.Event, not of 'Other'"):
             publisher.publish_table(good, "Other")
         with pytest.raises(EventError, match="a text, not 5"):
             publisher.publish_table(good, Other, source=5)  # type: ignore[arg-type]
