@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from middleware.model.errors import SlacklineError
 
 DISTRIBUTION: Final = "slackline-cep"
 """Our name in the package index; ``slackline`` there is somebody else's."""
@@ -41,6 +44,14 @@ def install(extra: str = "") -> str:
     if is_checkout():
         return f"in {ROOT}: make env (or: pip install -e '.{extras}')"
     return f"pip install '{DISTRIBUTION}{extras}'"
+
+
+def needed(name: str, extra: str) -> ModuleType:
+    """Import a package of an extra. Raises SlacklineError, which says what to install."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise SlacklineError(f"this needs {error.name or name}; {install(extra)}") from None
 
 
 def declared() -> dict[str, list[Requirement]]:

@@ -19,6 +19,7 @@ from middleware.model.errors import DetectorError, RunError
 from middleware.model.event import END, IDENTITY, ORDER, Event, EventType, Identity, check_one_class_a_name, type_name
 from middleware.model.identity import clashing, named, published_types
 from middleware.model.operator import Operator
+from middleware.model.words import shown
 from middleware.native import span
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
@@ -138,6 +139,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         if again is None:
             raise RunError("why: only the result of run(...) can be asked, and only in the process that ran it")
         pasts: dict[type[Event], Past] = self.__dict__.setdefault("_pasts", {})
+        if not isinstance(event, Event):
+            raise RunError(f"why: ask about an event of the result, such as result.finals[name][0], not about {shown(event)}")
         if event.__class__ not in pasts:
             pasts.clear()  # keep one only: each may be as large as the recording
             pasts[event.__class__] = again(event.__class__)

@@ -9,6 +9,7 @@ from collections.abc import Mapping as AnyMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from middleware.installation import needed
 from middleware.model.change import Batch
 from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
@@ -116,6 +117,7 @@ def events_in(
             raise TraceError("a mapping is for tables and files; these are events already")
         events: Iterable[Event] = source
         return events
+    needed("pyarrow", "tables")
     if all(map(_is_empty, source.values())) if by_type else _is_empty(source):
         return []  # whatever its columns are: those of an empty table often have no types
     types = _read_types(detectors)

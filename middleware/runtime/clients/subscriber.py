@@ -165,6 +165,8 @@ class Subscriber(Connection, Generic[EventT_co]):
                 finally:
                     self._lock.release()
             if deadline is not None and time.monotonic() > deadline and not self._subscription.ready:
+                if not self.is_connected:
+                    raise NetworkError(f"no node answers at {self.address} yet: is it running, and is the address right?")
                 raise NetworkError(f"the nodes meshed with {self.address} do not all know this subscription yet")
 
     def receive(self, timeout: float | None = None) -> list[Change[EventT_co]]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from middleware.installation import install
+from middleware.installation import needed
 from middleware.model.block.block import Block
-from middleware.model.errors import EventError, SlacklineError
+from middleware.model.errors import EventError
 from middleware.model.event import ORDER, Event, EventType, field_names, type_name
 from middleware.model.quantities import UNIX_TIMES, spoken_time
 from middleware.model.schema import arrow_schema
@@ -61,7 +61,7 @@ def table(
     them, SlacklineError without pyarrow. ``published``: by detector, the types that it may give: of those of which there are no
     results, the table is empty.
     """
-    pyarrow = _needed("pyarrow", "tables")
+    pyarrow = needed("pyarrow", "tables")
     events, kind = results_of(finals, of, published or {})
     if isinstance(events, Block):
         return pyarrow.Table.from_batches([events.batch]).select([*field_names(events.event_type), *_STAMP[:3]])
@@ -75,7 +75,7 @@ def table(
 
 def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:
     """Draw the results of each detector over time, as a map of counts, with matplotlib; returns the axes. O(results)."""
-    pyplot = _needed("matplotlib.pyplot", "evaluate")
+    pyplot = needed("matplotlib.pyplot", "evaluate")
     chosen, (first, last) = _chosen(finals), _span(finals)
     counts = [_counts(finals[name], (first, last)) for name in chosen] or [[0] * _BINS]
     _, axes = pyplot.subplots(figsize=(9, 1 + 0.3 * len(counts)), layout="constrained")
@@ -160,12 +160,3 @@ def _strip(counts: Sequence[int]) -> str:
     label = f"at most {most:,} in one of {_BINS} parts of the time" if any(counts) else "none"
     shape = f'width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{label}" fill="currentColor"'
     return f"<svg {shape}>{''.join(bars)}</svg>"
-
-
-def _needed(name: str, extra: str) -> ModuleType:
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        raise SlacklineError(f"this needs {error.name}; {install(extra)}") from None
