@@ -19,6 +19,7 @@ from middleware.recordings.files.text import (
     blocks,
     existing,
     header_line,
+    hopeless,
     parse_csv,
     salvage,
     splits,
@@ -169,7 +170,7 @@ def test_a_file_of_another_format_is_reported_after_a_few_lines_of_it(tmp_path: 
         parsed.append(block)
         return numbers(block)
 
-    with pytest.raises(TraceError, match=r"not one good line among 1000 spread over its first \d+: CSV parse error"):
+    with pytest.raises(TraceError, match=r"not one good line among 1000 drawn from its first \d+: CSV parse error"):
         list(TextReader("T", counted)(splits([file], header=False)[0]))
     assert parsed == [b"this is prose\n"] * HOPELESS
 
@@ -187,6 +188,13 @@ def test_a_recording_that_begins_with_many_broken_lines_is_read(tmp_path: Path) 
     parts = list(TextReader("T", numbers)(splits([file], header=False)[0]))
     assert sum(part.tables["T"].num_rows for part in parts if part.tables) == 200
     assert sum(len(part.bad) for part in parts) == 1_500
+
+
+@pytest.mark.parametrize("every", [2, 34, 35])
+def test_broken_lines_at_equal_distances_are_no_other_format(every: int) -> None:
+    block = b"".join(b"n/a,0\n" if n % every == 0 else b"1,2\n" for n in range(HOPELESS * every))
+    assert hopeless(block, numbers) is None
+    assert "invalid value 'n/a'" in (hopeless(b"n/a,0\n" * HOPELESS, numbers) or "")
 
 
 def test_positions_rise_over_blocks_and_splits(tmp_path: Path) -> None:
