@@ -48,7 +48,7 @@ check_sources() {
     check "ruff check" ruff check .
     check "ruff format" ruff format --check .
     check "mypy" mypy
-    check "import layers" env PYTHONPATH="$PWD:$PWD/tests" lint-imports  # Slackline itself may not be installed yet
+    check "import layers" env PYTHONPATH="$PWD:$PWD/middleware/public:$PWD/tests" lint-imports  # Slackline itself may not be installed yet
     wait "$rust" || echo "FAILED  Rust checks: they did not come to their end" >>"$work/summary"
     cat "$work/rust"
 }
