@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 from typing import Any
 
 from detectors.language import tree
@@ -181,4 +182,5 @@ class Meaning:
         """Halves away from zero; what is no finite number as it is."""
         if not math.isfinite(value):
             return value
-        return math.copysign(math.floor(abs(value) + 0.5), value)
+        # exactly: near 2**53 the sum with a half would itself be rounded to a whole number
+        return math.copysign(math.floor(Fraction(abs(value)) + Fraction(1, 2)), value)
