@@ -8,7 +8,7 @@ from itertools import chain
 from middleware.delivery.barrier import Barrier
 from middleware.model.block.block import Block
 from middleware.model.change import Batch, Delta
-from middleware.model.event import Event
+from middleware.model.event import END, Event
 from middleware.ordering.buffer import sort
 
 
@@ -22,10 +22,18 @@ class FinalResults:
     def __init__(self, published: Mapping[str, Collection[str]]) -> None:
         self._barriers = {name: Barrier(sorted(types)) for name, types in published.items()}
         self._parts: dict[str, list[list[Event] | Block]] = {name: [] for name in published}
+        self._types = {name: list(types) for name, types in published.items()}
         self._publishers: dict[str, list[str]] = {}
         for name, types in published.items():
             for each in types:
                 self._publishers.setdefault(each, []).append(name)
+        self._holding: set[str] = set()
+        """The detectors whose barriers hold events."""
+        self._watermarks: dict[str, int] = {}
+        """The latest of each type. A barrier that holds nothing, and is given nothing, need not know of them yet."""
+        self._rises = 0
+        self._known = dict.fromkeys(published, 0)
+        """By detector, the number of rises of watermarks that its barrier knows of."""
 
     @property
     def violations(self) -> int:
@@ -33,21 +41,31 @@ class FinalResults:
         return sum(sum(barrier.violations.values()) for barrier in self._barriers.values())
 
     def take(self, batch: Batch) -> None:
-        """Take changes, then watermarks."""
-        own: dict[str, Batch] = {}
+        """Take changes, then watermarks. O(changes + barriers that hold events), however many detectors there are."""
+        marks, own = batch.watermarks, dict[str, dict[str, Delta]]()
         for kind, delta in batch.deltas.items():
             publishers = self._publishers[kind]
             for name in publishers:
-                own.setdefault(name, Batch({}, {}, floor=batch.floor)).deltas[kind] = (
-                    delta if len(publishers) == 1 else _of(name, delta)
-                )
-        for kind, until in batch.watermarks.items():
-            for name in self._publishers[kind]:
-                own.setdefault(name, Batch({}, {}, floor=batch.floor)).watermarks[kind] = until
-        for name, part in own.items():
-            free = self._barriers[name].take_deltas(part).values()
+                own.setdefault(name, {})[kind] = delta if len(publishers) == 1 else _of(name, delta)
+        resumed = self._barriers.keys() if batch.floor is not None else ()
+        for name in {*own, *(self._holding if marks else ()), *resumed}:
+            barrier = self._barriers[name]
+            if self._known[name] < self._rises:  # else a change to what is final by now would pass
+                barrier.take(Batch({}, self._of_types(name, self._watermarks)))
+            part = Batch(own.get(name, {}), self._of_types(name, marks), floor=batch.floor)
+            free = barrier.take_deltas(part).values()
             released = [delta.inserts if delta.columns is None else delta.columns for delta in free]
             self._parts[name] += released if len(released) < 2 else [_together(released)]
+            self._known[name] = self._rises + bool(marks)
+            (self._holding.add if len(barrier) else self._holding.discard)(name)
+        if batch.floor is not None:  # streams that had ended resume, so their end is not known any more
+            self._watermarks = {kind: until for kind, until in self._watermarks.items() if until != END}
+        self._watermarks.update(marks)
+        self._rises += bool(marks)
+
+    def _of_types(self, name: str, watermarks: Mapping[str, int]) -> dict[str, int]:
+        """The watermarks of the types that a detector publishes."""
+        return {kind: watermarks[kind] for kind in self._types[name] if kind in watermarks}
 
     def of(self, detector: str) -> Sequence[Event]:
         """The final results of a detector in total order, as columns if all came so; to be asked once all has ended."""
