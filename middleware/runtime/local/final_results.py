@@ -31,9 +31,6 @@ class FinalResults:
         """The detectors whose barriers hold events."""
         self._watermarks: dict[str, int] = {}
         """The latest of each type. A barrier that holds nothing, and is given nothing, need not know of them yet."""
-        self._rises = 0
-        self._known = dict.fromkeys(published, 0)
-        """By detector, the number of rises of watermarks that its barrier knows of."""
 
     @property
     def violations(self) -> int:
@@ -48,24 +45,24 @@ class FinalResults:
             for name in publishers:
                 own.setdefault(name, {})[kind] = delta if len(publishers) == 1 else _of(name, delta)
         resumed = self._barriers.keys() if batch.floor is not None else ()
-        for name in {*own, *(self._holding if marks else ()), *resumed}:
-            barrier = self._barriers[name]
-            if self._known[name] < self._rises:  # else a change to what is final by now would pass
-                barrier.take(Batch({}, self._of_types(name, self._watermarks)))
-            part = Batch(own.get(name, {}), self._of_types(name, marks), floor=batch.floor)
-            free = barrier.take_deltas(part).values()
-            released = [delta.inserts if delta.columns is None else delta.columns for delta in free]
-            self._parts[name] += released if len(released) < 2 else [_together(released)]
-            self._known[name] = self._rises + bool(marks)
-            (self._holding.add if len(barrier) else self._holding.discard)(name)
+        active = {*own, *(self._holding if marks else ()), *resumed}
+        for name in own.keys() - self._holding:  # else a change to what is final by now would pass
+            marked = self._of_types(name)
+            if len(marked) == len(self._types[name]) and min(marked.values()) > self._barriers[name].watermark:
+                self._barriers[name].take(Batch({}, marked))
         if batch.floor is not None:  # streams that had ended resume, so their end is not known any more
             self._watermarks = {kind: until for kind, until in self._watermarks.items() if until != END}
         self._watermarks.update(marks)
-        self._rises += bool(marks)
+        for name in active:
+            barrier = self._barriers[name]
+            free = barrier.take_deltas(Batch(own.get(name, {}), self._of_types(name), floor=batch.floor)).values()
+            released = [delta.inserts if delta.columns is None else delta.columns for delta in free]
+            self._parts[name] += released if len(released) < 2 else [_together(released)]
+            (self._holding.add if len(barrier) else self._holding.discard)(name)
 
-    def _of_types(self, name: str, watermarks: Mapping[str, int]) -> dict[str, int]:
+    def _of_types(self, name: str) -> dict[str, int]:
         """The watermarks of the types that a detector publishes."""
-        return {kind: watermarks[kind] for kind in self._types[name] if kind in watermarks}
+        return {kind: self._watermarks[kind] for kind in self._types[name] if kind in self._watermarks}
 
     def of(self, detector: str) -> Sequence[Event]:
         """The final results of a detector in total order, as columns if all came so; to be asked once all has ended."""
