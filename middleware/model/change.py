@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 else:
     from typing import TypeVar
 
-    EventT_co = TypeVar(
-        "EventT_co", bound=Event, covariant=True
-    )  # before Python 3.13 a type variable has no default, which only checkers need
+    # Before Python 3.13 a type variable has no default, which only checkers need.
+    EventT_co = TypeVar("EventT_co", bound=Event, covariant=True)
 
 
 class Insert(msgspec.Struct, Generic[EventT_co], frozen=True, tag=True):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.installation import install
-from middleware.model.errors import SinkError, SlacklineError
+from middleware.installation import needed
+from middleware.model.errors import SinkError
 from middleware.model.event import Event, type_name
 from middleware.runtime.json_records import as_record
 from middleware.runtime.local.showing import as_column
@@ -66,10 +66,7 @@ def arrow_file(events: Sequence[Event]) -> bytes:
 
 def write_duckdb(events: Sequence[Event], file: Path) -> None:
     """A DuckDB database in place of the one that is there: a table for each type. Raises SinkError if it cannot be written."""
-    try:
-        import duckdb
-    except ModuleNotFoundError:
-        raise SlacklineError(f"this needs duckdb; {install('duckdb')}") from None
+    duckdb = needed("duckdb", "duckdb")
     part = file.with_name(f".{file.name}.{os.getpid()}")
     by_type: dict[str, list[Event]] = {}
     for event in events:
