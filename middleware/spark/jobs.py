@@ -42,7 +42,7 @@ def interruptible(work: Callable[[], Result]) -> Result:
 def in_background(work: Callable[[], Result]) -> Iterator[Future[Result]]:
     """Run ``work`` while the block runs; the block must wait for it, or tell it to end if it raises.
 
-    If the block is interrupted, all that the session runs is cancelled, until ``work`` is over. It is waited for, for seconds
+    If the block is interrupted, all jobs that Spark runs are cancelled, until ``work`` is over. It is waited for, for seconds
     at most, so that it can clean up.
     """
     job: Future[Result] = Future()
@@ -79,5 +79,10 @@ def _cancel(job: Future[Result]) -> None:
         with suppress(Exception):  # it may have been stopped meanwhile, or Java have been ended, too
             if (session := running_session()) is None:
                 return
-            session.interruptAll()
+            # The context cancels jobs of RDDs, too, as PySpark's own handler of Ctrl-C does; interruptAll would leave them
+            # running (those of foreach, for one). Only a session of Spark Connect has no context.
+            if (context := getattr(session, "sparkContext", None)) is None:
+                session.interruptAll()
+            else:
+                context.cancelAllJobs()
         wait([job], _AGAIN)

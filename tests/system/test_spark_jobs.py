@@ -15,8 +15,9 @@ pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 DEADLINE = 240.0
 
-SOON = 15.0
-"""Seconds for all that follows the signal: the job that runs, a last cleaning up, and the end of Java."""
+SOON = 9.0
+"""Seconds for all that follows the signal: the job that runs, a last cleaning up, and the end of Java. Work that nobody
+cancels is waited for ten seconds, so a longer time here would not see it."""
 
 MANY_JOBS = """
 import signal, sys, time
