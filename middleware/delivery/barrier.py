@@ -53,6 +53,13 @@ class Barrier:
         """How many events are held back."""
         return len(self._held) + len(self._columns)
 
+    def would_release(self, until: int) -> bool:
+        """Whether a watermark at ``until`` may release events; False is certain. O(1)."""
+        if until <= self.watermark:
+            return False
+        oldest = self._held.oldest
+        return len(self._columns) > 0 or (oldest is not None and oldest <= until)
+
     def take(self, *batches: Batch) -> list[Event]:
         """Take changes, then watermarks, of one batch after another; return the events that are final now. O(log n) per change.
 

@@ -228,13 +228,12 @@ class Hierarchy:
         came, news = set(batch.deltas), list(batch.deltas)
         moved: dict[str, int] = {}
         halted: dict[str, str] = {}  # by type, why no more events of it come
-        clock, is_usual = self.clock, finals is None and batch.floor is None
+        clock, is_usual = self.clock, finals is None and batch.floor is None and not self._faults
         for entry in self._concerned(news) if is_partial else self._entries:
             unit, resumed = entry.unit, None
             if former is not None:
                 unit.catch_up(former)
-            is_idle = unit.is_idle and unit.name not in self._faults
-            if is_usual and is_idle and came.isdisjoint(entry.reads) and not (halted and self._why(entry, halted)):
+            if is_usual and came.isdisjoint(entry.reads) and unit.is_idle and not (halted and self._why(entry, halted)):
                 unit.pass_time(clock, *self._promised_to(entry))  # all that most units are given in most steps
             else:
                 resumed = unit.resume(batch.floor) if batch.floor is not None and unit.final == END else None

@@ -20,6 +20,11 @@ class HeldEvents:
     def __contains__(self, identity: object) -> bool:
         return identity in self._held
 
+    @property
+    def oldest(self) -> int | None:
+        """A time that no event held is older than. O(1): discarded events count as long as their time has not come."""
+        return self._heap[0][0] if self._heap else None
+
     def hold(self, events: list[Event], above: int) -> int:
         """Add the events with ts > ``above``; returns how many others there are. O(log n) each, O(1) in order."""
         refused = 0

@@ -8,7 +8,7 @@ from itertools import chain
 from middleware.delivery.barrier import Barrier
 from middleware.model.block.block import Block
 from middleware.model.change import Batch, Delta
-from middleware.model.event import END, Event
+from middleware.model.event import END, NEVER, Event
 from middleware.ordering.buffer import sort
 
 
@@ -30,7 +30,7 @@ class FinalResults:
         self._holding: set[str] = set()
         """The detectors whose barriers hold events."""
         self._watermarks: dict[str, int] = {}
-        """The latest of each type. A barrier that holds nothing, and is given nothing, need not know of them yet."""
+        """The latest of each type. A barrier is given them together with changes, and once they release events."""
 
     @property
     def violations(self) -> int:
@@ -39,30 +39,36 @@ class FinalResults:
 
     def take(self, batch: Batch) -> None:
         """Take changes, then watermarks. O(changes + barriers that hold events), however many detectors there are."""
-        marks, own = batch.watermarks, dict[str, dict[str, Delta]]()
+        own = dict[str, dict[str, Delta]]()
         for kind, delta in batch.deltas.items():
             publishers = self._publishers[kind]
             for name in publishers:
                 own.setdefault(name, {})[kind] = delta if len(publishers) == 1 else _of(name, delta)
-        resumed = self._barriers.keys() if batch.floor is not None else ()
-        active = {*own, *(self._holding if marks else ()), *resumed}
-        for name in own.keys() - self._holding:  # else a change to what is final by now would pass
-            marked = self._of_types(name)
-            if len(marked) == len(self._types[name]) and min(marked.values()) > self._barriers[name].watermark:
-                self._barriers[name].take(Batch({}, marked))
+        for name in own:  # else a change to an event that is final by now would pass
+            if self._until(name) > self._barriers[name].watermark:
+                self._put(name, {})
         if batch.floor is not None:  # streams that had ended resume, so their end is not known any more
             self._watermarks = {kind: until for kind, until in self._watermarks.items() if until != END}
-        self._watermarks.update(marks)
-        for name in active:
-            barrier = self._barriers[name]
-            free = barrier.take_deltas(Batch(own.get(name, {}), self._of_types(name), floor=batch.floor)).values()
-            released = [delta.inserts if delta.columns is None else delta.columns for delta in free]
-            self._parts[name] += released if len(released) < 2 else [_together(released)]
-            (self._holding.add if len(barrier) else self._holding.discard)(name)
+        self._watermarks.update(batch.watermarks)
+        for name in own if batch.floor is None else self._barriers:
+            self._put(name, own.get(name, {}), batch.floor)
+        for name in self._holding - own.keys():
+            # most watermarks release nothing: a hierarchy has hundreds in a step, and its detectors few results
+            if self._barriers[name].would_release(self._until(name)):
+                self._put(name, {})
 
-    def _of_types(self, name: str) -> dict[str, int]:
-        """The watermarks of the types that a detector publishes."""
-        return {kind: self._watermarks[kind] for kind in self._types[name] if kind in self._watermarks}
+    def _put(self, name: str, own: dict[str, Delta], floor: int | None = None) -> None:
+        """Give a barrier changes, then the watermarks that are known, and keep what it releases."""
+        barrier = self._barriers[name]
+        marks = {kind: self._watermarks[kind] for kind in self._types[name] if kind in self._watermarks}
+        free = barrier.take_deltas(Batch(own, marks, floor=floor)).values()
+        released = [delta.inserts if delta.columns is None else delta.columns for delta in free]
+        self._parts[name] += released if len(released) < 2 else [_together(released)]
+        (self._holding.add if len(barrier) else self._holding.discard)(name)
+
+    def _until(self, name: str) -> int:
+        """The watermark of a detector: the least of the types that it publishes."""
+        return min([self._watermarks.get(kind, NEVER) for kind in self._types[name]], default=NEVER)
 
     def of(self, detector: str) -> Sequence[Event]:
         """The final results of a detector in total order, as columns if all came so; to be asked once all has ended."""

@@ -46,6 +46,8 @@ def test_the_core_and_the_oracle_hold_and_release_the_same(given_moves):
         outcomes = [getattr(each, name)(*arguments) for each in (fast, plain)]
         assert repr(outcomes[0]) == repr(outcomes[1])
         assert len(fast) == len(plain)
+        assert fast.oldest == plain.oldest
+        assert all(fast.oldest is not None and fast.oldest <= event.ts for event in plain.events())
         assert sorted(map(repr, fast.events())) == sorted(map(repr, plain.events()))
         assert all((event.source, event.id) in fast for event in plain.events())
     assert not fast.events()

@@ -99,6 +99,13 @@ impl<T> HeldBack<T> {
         }
     }
 
+    /// A time that no event held is older than. O(1): events that are held no longer count as long as their time has not come.
+    pub fn oldest(&self) -> Option<i64> {
+        let ahead = self.ahead.front().map(|first| first.ts);
+        let behind = self.behind.peek().map(|Reverse(first)| first.ts);
+        ahead.into_iter().chain(behind).min()
+    }
+
     /// Hold the event of an identity no longer, if `is_it`; whether it is gone.
     pub fn discard(&mut self, identity: Identity, is_it: impl FnOnce(&T) -> bool) -> bool {
         let Entry::Occupied(held) = self.events.entry(identity) else { return false };

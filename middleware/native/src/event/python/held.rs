@@ -31,6 +31,11 @@ impl HeldEvents {
         Ok(self.held.holds((source, id)))
     }
 
+    #[getter]
+    fn oldest(&self) -> Option<i64> {
+        self.held.oldest()
+    }
+
     fn hold(&mut self, events: &Bound<'_, PyList>, above: i64) -> PyResult<usize> {
         let stamps = Stamps::get(events.py())?;
         let mut refused = 0;
