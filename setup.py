@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ ELSEWHERE = {
 }
 """Packages whose folder is not at the top level of the checkout."""
 TOPS = ("middleware", "detectors", "scenarios", *ELSEWHERE)
+SHARED = sys.version_info >= (3, 12) and not sysconfig.get_config_var("Py_GIL_DISABLED")
+"""Whether what is built here runs on all Pythons from 3.12 on, by the stable ABI. That of 3.11 lacks what the core needs, and
+free-threaded ones have none."""
 LINKS = Path(".editable")
 """The folder that an editable installation puts on the path: links to the packages of the checkout, and nothing else."""
 
@@ -85,7 +89,8 @@ def extensions() -> list[RustExtension]:
         debug=False,
         cargo_manifest_args=["--locked"],  # the crates of Cargo.lock, or none
         # Benchmarks of a checkout measure Slackline against baselines; a wheel has no use for them.
-        features=["python", *(["baselines"] if _measures() else [])],
+        features=["abi3" if SHARED else "python", *(["baselines"] if _measures() else [])],
+        py_limited_api=SHARED,
     )
     return [core]
 
@@ -117,4 +122,5 @@ setup(
     zip_safe=False,
     rust_extensions=extensions(),
     cmdclass={"editable_wheel": EditableWheel},
+    options={"bdist_wheel": {"py_limited_api": "cp312"}} if SHARED else {},
 )

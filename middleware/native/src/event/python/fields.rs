@@ -1,8 +1,11 @@
 //! The fields of events, read and written where they lie. Other unsafe code is that of Arrow's interface alone.
 //!
-//! A field of a struct is a pointer at an offset that its type's member descriptor tells, and that holds for all instances. Read
-//! there, it costs a tenth of what `getattr` costs. What is no such field is asked for by name, as Python would.
-#![expect(unsafe_code, reason = "offsets come from CPython's own descriptors, and hold for the exact types they were asked of")]
+//! A field of a struct is a pointer at an offset that holds for all instances of its type. Read there, it costs a tenth of what
+//! `getattr` costs. What is no such field is asked for by name, as Python would.
+#![expect(
+    unsafe_code,
+    reason = "CPython's own descriptors show the offsets, which hold for the exact types they were asked of"
+)]
 
 use std::sync::OnceLock;
 
@@ -21,21 +24,30 @@ const KNOWN: usize = 8;
 const NOWHERE: usize = 0;
 
 /// The offset of a field in all instances of a type, or `NOWHERE` if it is no plain member.
+///
+/// The stable ABI does not say where a descriptor keeps the offset. So the descriptor sets the field of a blank instance, and
+/// the offset is where the value is found.
 fn offset_of(of: &Bound<'_, PyType>, name: &Bound<'_, PyString>) -> usize {
+    let (py, kind) = (of.py(), of.as_type_ptr());
     let Ok(found) = of.getattr(name) else { return NOWHERE };
-    let (kind, descriptor) = (of.as_type_ptr(), found.as_ptr());
-    // SAFETY: both are alive; the descriptor is read as what its type says it is, and describes `of` or a base of it
+    let Ok(size) = of.getattr(intern!(py, "__basicsize__")).and_then(|size| size.extract::<usize>()) else { return NOWHERE };
+    // SAFETY: the type is alive; a new instance is all null pointers behind its head, and as large as its type says
     unsafe {
-        let is_generic = (*kind).tp_getattro.is_some_and(|own| own as *const () == ffi::PyObject_GenericGetAttr as *const ());
-        if !is_generic || ffi::Py_TYPE(descriptor) != &raw mut ffi::PyMemberDescr_Type {
+        let reads = ffi::PyType_GetSlot(kind, ffi::Py_tp_getattro);
+        let has_end = !ffi::PyType_GetSlot(kind, ffi::Py_tp_finalize).is_null(); // a blank is not to be seen by `__del__`
+        let is_member = ffi::Py_TYPE(found.as_ptr()) == &raw mut ffi::PyMemberDescr_Type;
+        if reads as *const () != ffi::PyObject_GenericGetAttr as *const () || has_end || !is_member {
             return NOWHERE;
         }
-        let descriptor = descriptor.cast::<ffi::PyMemberDescrObject>();
-        let member = (*descriptor).d_member;
-        if ffi::PyType_IsSubtype(kind, (*descriptor).d_common.d_type) == 0 || (*member).type_code != ffi::Py_T_OBJECT_EX {
+        let Ok(blank) = Bound::from_owned_ptr_or_err(py, ffi::PyType_GenericAlloc(kind, 0)) else { return NOWHERE };
+        let value = PyList::empty(py); // no other object is this one, and members that hold no objects refuse it
+        if found.call_method1(intern!(py, "__set__"), (&blank, &value)).is_err() {
             return NOWHERE;
         }
-        usize::try_from((*member).offset).unwrap_or(NOWHERE)
+        let width = size_of::<*mut ffi::PyObject>();
+        let mut offsets = (2 * width..=size.saturating_sub(width)).step_by(width);
+        let holds_it = |offset: &usize| *blank.as_ptr().byte_add(*offset).cast::<*mut ffi::PyObject>() == value.as_ptr();
+        offsets.find(holds_it).unwrap_or(NOWHERE)
     }
 }
 
@@ -249,10 +261,8 @@ impl Maker {
         type Recipe<'py> = (Bound<'py, PyType>, Vec<(Bound<'py, PyString>, String, bool)>);
         let Some((of, fields)) = recipe.extract::<Option<Recipe<'_>>>()? else { return Ok(None) };
         // SAFETY: the type is alive
-        let (is_collected, item) = unsafe {
-            let kind = of.as_type_ptr();
-            (ffi::PyType_HasFeature(kind, ffi::Py_TPFLAGS_HAVE_GC) != 0, (*kind).tp_itemsize)
-        };
+        let is_collected = unsafe { ffi::PyType_GetFlags(of.as_type_ptr()) & ffi::Py_TPFLAGS_HAVE_GC != 0 };
+        let item: usize = of.getattr(intern!(of.py(), "__itemsize__"))?.extract()?;
         let kind = |name: &str| match name {
             "any" => Some(Kind::Any),
             "bool" => Some(Kind::Bool),
