@@ -27,7 +27,7 @@ from dataclasses import replace
 
 from detectors.language.query_errors import NOWHERE, QueryError, nearest
 from detectors.language.tree import Between, Binary, Call, In, IsNull, SyntaxNode, TextMatch, Unary, literal
-from detectors.sequence.grammar.sequence_parser import FUNCTIONS, duration
+from detectors.sequence.grammar.sequence_parser import FUNCTIONS, check_duration
 from detectors.sequence.grammar.syntax import (
     Component,
     FieldReference,
@@ -40,7 +40,9 @@ from detectors.sequence.grammar.syntax import (
     joined,
 )
 from detectors.sequence.sequence_operator import SequenceQuery
+from middleware.model.errors import QuantityError
 from middleware.model.event import EventType, type_name
+from middleware.model.quantities import Duration, duration_of
 
 
 def _binary(operator: str) -> Callable[[Term, object], Term]:
@@ -192,12 +194,14 @@ class Sequence:
         terms = ([self.tree.where] if self.tree.where is not None else []) + [condition.node for condition in conditions]
         return Sequence(replace(self.tree, where=terms[0] if len(terms) == 1 else joined("AND", *terms)), self.types)
 
-    def within(self, window: str | int) -> Sequence:
-        """The window, such as ``"1 hour"``, or nanoseconds."""
-        if isinstance(window, str):
-            number, _, unit = window.strip().partition(" ")
-            window = duration(number, unit.strip(), NOWHERE)
-        return Sequence(replace(self.tree, within=window), self.types)
+    def within(self, window: Duration) -> Sequence:
+        """The window, such as ``"1 hour"``, a timedelta, or nanoseconds."""
+        try:
+            length = duration_of(window, "within")
+        except QuantityError as error:
+            raise QueryError(str(error)) from None
+        check_duration(length, NOWHERE)
+        return Sequence(replace(self.tree, within=length), self.types)
 
     def using(self, strategy: Strategy | str) -> Sequence:
         """The selection strategy."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from detectors.window.aggregation.monoid import Monoid
 from detectors.window.content import Content, SortedPlaces
-from middleware.model.errors import WindowError
+from middleware.model.errors import QuantityError, WindowError
 from middleware.model.event import END, NEVER, Order, Value
+from middleware.model.quantities import Duration, duration_of
 
 
 class WindowSpan(NamedTuple):
@@ -105,19 +106,38 @@ class WindowKind(WindowEnds[Held]):
         return content.orders[0][0] + self.retention if content else END
 
 
-def _checked(**durations: int) -> None:
-    for name, value in durations.items():
-        if not isinstance(value, int) or value <= 0:
-            raise WindowError(f"{name} must be a whole number of nanoseconds above 0, not {value!r}")
+def _length(name: str, given: Duration) -> int:
+    """The nanoseconds of a duration above 0; raises WindowError."""
+    length = _nanoseconds(name, given)
+    if length <= 0:
+        raise WindowError(f"{name} must be a duration above 0, not {given!r}")
+    return length
 
 
-def _sizes(size: int | tuple[int, ...]) -> tuple[int, ...]:
-    sizes = size if isinstance(size, tuple) else (size,)
-    for each in sizes:
-        _checked(size=each)
+def _nanoseconds(name: str, given: Duration) -> int:
+    try:
+        return duration_of(given, name)
+    except QuantityError as error:
+        raise WindowError(str(error)) from None
+
+
+def _sizes(size: Duration | tuple[Duration, ...]) -> tuple[int, ...]:
+    sizes = tuple(_length("size", each) for each in (size if isinstance(size, tuple) else (size,)))
     if not sizes or len(set(sizes)) < len(sizes):
-        raise WindowError(f"sizes must be different, and one at least: {sizes}")
+        raise WindowError(f"sizes must be different, and one at least: {size}")
     return sizes
+
+
+def _count(name: str, given: int) -> int:
+    if not isinstance(given, int) or given <= 0:
+        raise WindowError(f"{name} must be a whole number of events above 0, not {given!r}")
+    return given
+
+
+def _set(kind: WindowKind[Any], **values: object) -> None:
+    """Set attributes of a kind of windows in its constructor; they do not change later."""
+    for name, value in values.items():
+        object.__setattr__(kind, name, value)
 
 
 def end_at(ts: int, every: int, offset: int) -> int:
@@ -149,23 +169,23 @@ class HoppingEnds(WindowEnds[Held]):
         return content.after(min(final, self.end(content, final + 1) - self.retention))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Hopping(HoppingEnds[Content], WindowKind[Content]):
     """Windows of ``size`` that end every ``every``: (end - size, end], end - ``offset`` a multiple of ``every``.
 
-    Several sizes share their content: ``Hopping((10 * SECOND, MINUTE), every=SECOND)``. Durations in ns.
+    Several sizes share their content: ``Hopping(("10s", "1 min"), every="1s")``. Durations are texts, timedeltas, or ns.
     """
 
     size: int | tuple[int, ...]
     every: int
-    offset: int = 0
-
-    def __post_init__(self) -> None:
-        _checked(every=self.every)
-        object.__setattr__(self, "sizes", _sizes(self.size))
-        object.__setattr__(self, "retention", max(self.sizes))
+    offset: int
 
     sizes: ClassVar[tuple[int, ...]] = ()
+
+    def __init__(self, size: Duration | tuple[Duration, ...], every: Duration, offset: Duration = 0) -> None:
+        sizes = _sizes(size)
+        _set(self, size=sizes if isinstance(size, tuple) else sizes[0], every=_length("every", every))
+        _set(self, offset=_nanoseconds("offset", offset), sizes=sizes, retention=max(sizes))
 
     def at(self, content: Content, end: int) -> Iterator[WindowSpan]:
         for size in self.sizes:
@@ -174,22 +194,22 @@ class Hopping(HoppingEnds[Content], WindowKind[Content]):
                 yield WindowSpan(end - size, end, end - size + 1, end, (end - size, end))
 
 
-def Tumbling(size: int, offset: int = 0) -> Hopping:
-    """Windows of ``size`` (ns), one after the other."""
+def Tumbling(size: Duration, offset: Duration = 0) -> Hopping:
+    """Windows of ``size``, such as ``"10s"``, a timedelta, or ns, one after the other."""
     return Hopping(size, size, offset)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Sliding(WindowKind[Content]):
-    """A window for each event time: (ts - size, ts]. Several sizes (ns) share their content."""
+    """A window for each event time: (ts - size, ts]. Several sizes share their content; see ``Hopping``."""
 
     size: int | tuple[int, ...]
 
     sizes: ClassVar[tuple[int, ...]] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sizes", _sizes(self.size))
-        object.__setattr__(self, "retention", max(self.sizes))
+    def __init__(self, size: Duration | tuple[Duration, ...]) -> None:
+        sizes = _sizes(size)
+        _set(self, size=sizes if isinstance(size, tuple) else sizes[0], sizes=sizes, retention=max(sizes))
 
     def until(self, ts: int) -> int:
         return ts + self.retention - 1
@@ -206,18 +226,18 @@ class Sliding(WindowKind[Content]):
         return content.after(final + 1 - self.retention)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Session(WindowKind[SortedPlaces]):
-    """Runs of events, none more than ``gap`` (ns) after the one before; known by the time of their first event.
+    """Runs of events, none more than ``gap`` after the one before; known by the time of their first event.
 
     A session ends ``gap`` after its last event: only then can no more events belong to it.
     """
 
     gap: int
 
-    def __post_init__(self) -> None:
-        _checked(gap=self.gap)
-        object.__setattr__(self, "retention", self.gap)
+    def __init__(self, gap: Duration) -> None:
+        length = _length("gap", gap)
+        _set(self, gap=length, retention=length)
 
     def content(self, monoids: Iterable[Monoid]) -> Content:
         return Content(monoids, self.gap)
@@ -263,25 +283,23 @@ class Session(WindowKind[SortedPlaces]):
         return self._last(content, 0) + self.gap if content else END
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Landmark(WindowKind[Content]):
     """All since a landmark: (landmark, end] for each multiple of ``every`` with an event since the previous multiple.
 
-    The landmark is ``since``, or with ``period`` its last repetition since then. Durations in ns. Everything since the landmark
-    is held until there is a new one.
+    The landmark is ``since`` (a time, ns), or with ``period`` its last repetition since then. Everything since the landmark is
+    held until there is a new one.
     """
 
     since: int
     every: int
-    period: int | None = None
+    period: int | None
 
-    def __post_init__(self) -> None:
-        _checked(every=self.every)
-        if self.period is not None:
-            _checked(period=self.period)
-            if self.period % self.every:
-                raise WindowError(f"period ({self.period}) must be a multiple of every ({self.every})")
-        object.__setattr__(self, "retention", self.period or 0)
+    def __init__(self, since: int, every: Duration, period: Duration | None = None) -> None:
+        step, repeats = _length("every", every), None if period is None else _length("period", period)
+        if repeats is not None and repeats % step:
+            raise WindowError(f"period ({period}) must be a multiple of every ({every})")
+        _set(self, since=since, every=step, period=repeats, retention=repeats or 0)
 
     def end(self, content: Content, ts: int) -> int:
         return end_at(ts, self.every, self.since)
@@ -330,7 +348,8 @@ class Counted(WindowKind[Content]):
     goes_by_rank: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _checked(size=self.size, every=self.every)
+        _count("size", self.size)
+        _count("every", self.every)
 
     def touched(self, content: Content, times: list[int], upto: int) -> set[int]:
         reach = self.size + len(times) if self.every == 1 else len(content)

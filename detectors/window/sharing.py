@@ -17,19 +17,20 @@ from detectors.window.aggregation.fiba import Fiba
 from detectors.window.aggregation.monoid import Monoid, Place
 from middleware.model.errors import WindowError
 from middleware.model.event import NEVER, Value
+from middleware.model.quantities import Duration, duration_of
 
 
 class SharedWindows:
     """The values of a stream, and sliding windows (end - size, end] over them, each as long as its query wants.
 
     ``retention``
-        how far back (ns) values are kept though no open query needs them, so that a query which comes later can look back.
+        how far back values are kept though no open query needs them, so that a query which comes later can look back.
 
     Memory is that of the longest window alone. A query costs O(log of its distance from the ends and of its size).
     """
 
-    def __init__(self, monoid: Monoid, *, retention: int = 0, min_arity: int = 8, ordered: bool = False) -> None:
-        self.retention = retention
+    def __init__(self, monoid: Monoid, *, retention: Duration = 0, min_arity: int = 8, ordered: bool = False) -> None:
+        self.retention = duration_of(retention, "retention")
         self._tree = Fiba(monoid, min_arity=min_arity, ordered=ordered)
         self._sizes: dict[str, int] = {}
         self._forgotten = NEVER
@@ -48,13 +49,14 @@ class SharedWindows:
         """Entries."""
         return len(self._tree)
 
-    def open(self, name: str, size: int) -> None:
+    def open(self, name: str, size: Duration) -> None:
         """Begin a query; what is kept already is in its windows. Raises WindowError if the name is taken or size < 1. O(1)."""
         if name in self._sizes:
             raise WindowError(f"a query {name!r} is open already: close it first, or give another name")
-        if size < 1:
+        length = duration_of(size, "size")
+        if length < 1:
             raise WindowError(f"the windows of {name!r} must be at least 1 ns long, not {size}")
-        self._sizes[name] = size
+        self._sizes[name] = length
 
     def close(self, name: str) -> None:
         """End a query; what it alone needs is forgotten with the next ``advance``. Raises WindowError if it is not open."""

@@ -13,8 +13,9 @@ import msgspec
 
 from middleware.model.batch_results import BatchResult, rows_of
 from middleware.model.block.block import Block
-from middleware.model.errors import ENDING, DetectorError
+from middleware.model.errors import ENDING, DetectorError, QuantityError
 from middleware.model.event import MAX_TS, Event, EventType, check_event_type, type_name
+from middleware.model.quantities import Duration, duration_of
 from middleware.model.values.attributes import (
     as_given,
     attributes,
@@ -43,7 +44,7 @@ class Detector:
     ``clock``
         the event types that move its clock (default: all it reads, and the clock marks that nodes forward).
     ``backdate``
-        how much earlier (ns) than its cause it may stamp a result.
+        how much earlier than its cause it may stamp a result: ``"200 ms"``, a timedelta, or ns.
     ``version``
         of its state: raise it with any change after which a stored state means something else, and write ``migrate``.
     ``unchanging``
@@ -74,7 +75,7 @@ class Detector:
     publishes: tuple[EventType, ...] = ()
     key: ClassVar[str | tuple[str, ...] | Key | None] = None
     clock: tuple[EventType, ...] = ()
-    backdate: int = 0
+    backdate: Duration = 0
     identity: ClassVar[Literal["cause", "time"]] = "cause"
     version: ClassVar[int] = 1
     unchanging: ClassVar[tuple[str, ...]] = ()
@@ -260,6 +261,14 @@ def detector_name(detector: Detector) -> str:
     return type(detector).__name__
 
 
+def backdate_of(detector: Detector) -> int:
+    """How much earlier (ns) than its cause a detector may stamp a result. Raises DetectorError if that is no duration."""
+    try:
+        return duration_of(detector.backdate, f"{detector_name(detector)}.backdate")
+    except QuantityError as error:
+        raise DetectorError(str(error)) from None
+
+
 def key_function(detector: Detector) -> Key | None:
     """The function that gives an event's key for this detector, or None if it has no key."""
     key = type(detector).key
@@ -365,8 +374,8 @@ def check_declaration(detector: Detector) -> None:
         raise DetectorError(f"{name}.clock names types it does not read: {', '.join(sorted(map(type_name, stray)))}")
     if not isinstance(detector.unchanging, tuple) or not all(isinstance(each, str) for each in detector.unchanging):
         raise DetectorError(f"{name}.unchanging must be a tuple of names of attributes, not {detector.unchanging!r}")
-    if not isinstance(detector.backdate, int) or not 0 <= detector.backdate < MAX_TS:
-        raise DetectorError(f"{name}.backdate must be nanoseconds >= 0, and less than 146 years, not {detector.backdate!r}")
+    if not 0 <= backdate_of(detector) < MAX_TS:
+        raise DetectorError(f"{name}.backdate must be a duration >= 0, and less than 146 years, not {detector.backdate!r}")
     if detector.identity not in ("cause", "time"):
         raise DetectorError(f'{name}.identity must be "cause" or "time", not {detector.identity!r}')
     key = _key(name, detector)

@@ -22,7 +22,7 @@ class DetectorError(SlacklineError):
     """A detector broke its contract: what it declares, returns or stamps."""
 
 
-class QuantityError(SlacklineError):
+class QuantityError(SlacklineError, ValueError):
     """A duration, or another number with a unit, that cannot be read."""
 
 

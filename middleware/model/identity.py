@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
-from middleware.model.detector import Detector, check_declaration, check_state, detector_name
+from middleware.model.detector import Detector, backdate_of, check_declaration, check_state, detector_name
 from middleware.model.errors import DetectorError
 from middleware.model.event import (
     IDENTITY,
@@ -46,7 +46,7 @@ class Derivation:
         self._name = name
         self._level = level
         self._publishes = detector.publishes
-        self._backdate = detector.backdate
+        self._backdate = backdate_of(detector)
         self._timed = detector.identity == "time"
         self.origin = origin_of(name, key)
 

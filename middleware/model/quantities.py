@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from difflib import get_close_matches
 from functools import lru_cache
+from math import isfinite
+from numbers import Integral, Real
+from typing import TypeAlias
 
 from middleware.model.errors import QuantityError
 
@@ -25,6 +29,11 @@ NANOSECONDS = {name: size for size, names in _NAMES.items() for each in names fo
 UNITS = ", ".join(names[0] for names in _NAMES.values())
 """The units as users see them."""
 
+Duration: TypeAlias = int | str | timedelta
+"""A duration as programs give it: a text such as "5s" or "250 ms", a timedelta, or a whole number of nanoseconds.
+
+Where ``float`` is taken, too, a number is one of seconds, as in Python's own timeouts."""
+
 _DURATION = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([^\W\d]+)\s*")
 
 
@@ -39,7 +48,36 @@ def parse_duration(text: str) -> int:
     if not found or size is None:
         meant = f"; did you mean {found[1]} {near}?" if found and (near := nearest_unit(found[2])) else ""
         raise QuantityError(f"{text!r} is no duration: write a number and a unit ({UNITS}), such as 5ms{meant}")
-    return round(float(found[1]) * size)
+    return round(Decimal(found[1]) * size)
+
+
+def duration_of(given: Duration | float, name: str, unit: int = 1) -> int:
+    """Nanoseconds of a duration that a program gives for its parameter ``name``; a number counts units of ``unit`` ns.
+
+    Every parameter that takes a duration is read here. QuantityError names the parameter.
+
+    >>> duration_of("250 ms", "size"), duration_of(timedelta(seconds=5), "size"), duration_of(7, "size")
+    (250000000, 5000000000, 7)
+    >>> duration_of(0.5, "timeout", NANOSECONDS["s"])
+    500000000
+    """
+    if isinstance(given, str):
+        try:
+            return parse_duration(given)
+        except QuantityError as error:
+            raise QuantityError(f"{name}: {error}") from None
+    if isinstance(given, timedelta):
+        whole = (given.days * 86_400 + given.seconds) * 10**9 + given.microseconds * 1_000
+        return whole + int(getattr(given, "nanoseconds", 0))  # those of pandas count nanoseconds, too
+    if isinstance(given, Integral) or (unit > 1 and isinstance(given, Real) and isfinite(given)):
+        return round(given * unit)
+    numbers = "a whole number of nanoseconds" if unit == 1 else "a number of seconds"
+    raise QuantityError(f'{name}: {given!r} is no duration: give a text such as "5s", a timedelta, or {numbers}')
+
+
+def seconds_of(given: Duration | float | None, name: str) -> float | None:
+    """Seconds of a timeout, where a number is one of seconds; None stays None, which stands for no limit."""
+    return duration_of(given, name) / NANOSECONDS["s"] if isinstance(given, str | timedelta) else given
 
 
 def nanoseconds_of(unit: str) -> int | None:

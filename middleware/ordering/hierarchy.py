@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from middleware.model.change import Batch, Delta, by_time, combined
-from middleware.model.detector import Detector, code_of, takes_batches
+from middleware.model.detector import Detector, backdate_of, code_of, takes_batches
 from middleware.model.errors import ENDING, DetectorError, SlacklineError, UnsavedError, last_line
 from middleware.model.event import END, NEVER, Event, EventTypes, type_name
 from middleware.model.identity import levels, named
@@ -168,7 +168,7 @@ class Hierarchy:
         ]
         backdates: dict[int, int] = {}
         for name, detector in everything.items():
-            backdates[level[name]] = max(detector.backdate, backdates.get(level[name], 0))
+            backdates[level[name]] = max(backdate_of(detector), backdates.get(level[name], 0))
         self.backdate = sum(backdates.values())
         local = {entry.unit.name for entry in self._entries}
         self._types = [kind for each in everything.values() for kind in (*each.subscribes, *each.publishes)]
@@ -461,7 +461,7 @@ class Hierarchy:
                 faults[entry.unit.name] = f"{type(error).__name__}: {error}"
         if faults:
             raise UnsavedError(faults)
-        backdates = {entry.unit.name: entry.unit.detector.backdate for entry in self._entries}
+        backdates = {entry.unit.name: backdate_of(entry.unit.detector) for entry in self._entries}
         return {
             "units": units,
             "code": self.code,
@@ -525,7 +525,7 @@ class Hierarchy:
 
     def _check_backdates(self, stored: Mapping[str, int]) -> None:
         for entry in self._entries:
-            name, backdate = entry.unit.name, entry.unit.detector.backdate
+            name, backdate = entry.unit.name, backdate_of(entry.unit.detector)
             if stored.get(name, backdate) != backdate:
                 raise DetectorError(
                     f"{name}.backdate was {stored[name]} ns when its state was stored, and is {backdate}: what is final was "

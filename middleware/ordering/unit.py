@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from middleware.model.block.mixed_block import AnyBlock, together
 from middleware.model.block.waiting_blocks import WaitingBlocks
 from middleware.model.change import Delta
-from middleware.model.detector import Detector
+from middleware.model.detector import Detector, backdate_of
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
 from middleware.native import Waiting
@@ -104,7 +104,7 @@ class Unit(ABC):
         self.reached = NEVER
         self.costs = Costs(timer)
         self._newest = NEVER  # the latest result that was forgotten
-        self._backdate = detector.backdate
+        self._backdate = backdate_of(detector)
         self._waiting = Waiting()
         self._columns = WaitingBlocks()  # what waits as columns
         self._pending_failures = PendingFailures()

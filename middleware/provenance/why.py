@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from middleware.model.change import Insert, Retract, Revise
-from middleware.model.detector import Detector, key_function
+from middleware.model.detector import Detector, backdate_of, key_function
 from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import IDENTITY, ORDER, Event, Identity, derived_id, field_names, timed_id, type_name
 from middleware.model.identity import origin_of
@@ -106,7 +106,7 @@ def explain(event: Event, past: Past, late: Mapping[str, Collection[Identity]] |
 
     O(n log n) for n raw events of the relevant types, up to the result, and at most about BUDGET detector calls.
     """
-    slowest = sum(detector.backdate for detector in past.detectors.values())
+    slowest = sum(backdate_of(detector) for detector in past.detectors.values())
     rerun = Rerun(past.detectors, list(past.raw.values()), late or {}, event.ts + slowest, past.kept())
     return _Question(past, rerun).answer(event)
 
@@ -201,7 +201,7 @@ class _Question:
         met.add(IDENTITY(event))
         key, own_key = key_function(detector), self._key_of(event, detector)
         for each in changed(step):
-            if each.__class__ not in detector.subscribes or each.ts > event.ts + detector.backdate:
+            if each.__class__ not in detector.subscribes or each.ts > event.ts + backdate_of(detector):
                 continue
             if key is not None and own_key is not _ANY and _applied(key, each) != own_key:
                 continue

@@ -28,7 +28,7 @@ from middleware.link.link import WINDOW
 from middleware.model.change import Batch
 from middleware.model.errors import AddressError, DetectorError, KeyFileError, StateError
 from middleware.model.event import EventTypes
-from middleware.model.quantities import format_duration
+from middleware.model.quantities import Duration, duration_of, format_duration
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.model.words import shown
 from middleware.ordering.alpha.adaptation import INTERVAL
@@ -293,12 +293,12 @@ class Node:
         self._relist.set()
         self._waker.wake()
 
-    def stop(self, patience: int = PATIENCE) -> None:
+    def stop(self, patience: Duration = PATIENCE) -> None:
         """Ask the loop to end; may be called from any thread, or from the processor.
 
-        ``patience``: how long (ns) it waits for peers to take what is queued for them.
+        ``patience``: how long it waits for peers to take what is queued for them.
         """
-        self._patience = patience
+        self._patience = duration_of(patience, "patience")
         self._stop.set()
         self._waker.wake()
 
@@ -306,13 +306,13 @@ class Node:
         """A record of the counts so far. To be called from the node's own thread, such as from the processor."""
         return self._broker.statistics()
 
-    def status(self, patience: float = 2.0) -> Status | None:
+    def status(self, patience: float | Duration = 2.0) -> Status | None:
         """What the node waits for and has done, at most a second old; may be called from any thread while ``run`` runs.
 
-        If the loop does not answer within ``patience`` seconds, or has ended: the last status, or None if there
-        is none.
+        If the loop does not answer within ``patience`` (seconds, or a text such as "5s"), or has ended: the last status, or
+        None if there is none.
         """
-        return self._desk.ask(patience)
+        return self._desk.ask(duration_of(patience, "patience", SECOND) / SECOND)
 
     @property
     def is_stopping(self) -> bool:

@@ -74,20 +74,21 @@ def _parser() -> Lark:
     return parser_of(text, __file__)
 
 
-def duration(number: str, unit: str, span: TextSpan) -> int:
-    """The nanoseconds of a number and a unit of time. Raises QueryError if the unit is unknown or the time too long."""
-    known = nanoseconds_of(unit)
-    if known is None:
-        near = nearest_unit(unit)
-        raise QueryError(f"{unit!r} is no unit of time{f'; did you mean {near}?' if near else ''} (units: {UNITS})", span)
-    nanoseconds = Decimal(number) * known
-    if nanoseconds >= MAX_TS:
+def check_duration(length: int, span: TextSpan) -> int:
+    """The duration (ns) itself. Raises QueryError if it is longer than time lasts."""
+    if length >= MAX_TS:
         raise QueryError("this is longer than time lasts: 146 years are the most", span)
-    return round(nanoseconds)
+    return length
 
 
 def _duration(number: Token, unit: Token) -> int:
-    return duration(str(number), plain(unit), span_of(unit))
+    """The nanoseconds of a number and a unit of time. Raises QueryError if the unit is unknown or the time too long."""
+    name, span = plain(unit), span_of(unit)
+    size = nanoseconds_of(name)
+    if size is None:
+        near = nearest_unit(name)
+        raise QueryError(f"{name!r} is no unit of time{f'; did you mean {near}?' if near else ''} (units: {UNITS})", span)
+    return check_duration(round(Decimal(number) * size), span)
 
 
 @v_args(inline=True)

@@ -32,11 +32,13 @@ lives of the node (``former``), until the clock of some peer agrees with its own
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
+from dataclasses import dataclass
 from typing import cast
 
 import msgspec
 
 from middleware.model.event import END, MAX_TS, NEVER
+from middleware.model.quantities import Duration, duration_of
 from middleware.model.time import MILLISECOND, SECOND
 
 UNDECIDED = 10 * SECOND
@@ -49,17 +51,20 @@ _MOST_WALLS = 1_000
 """Most clocks that are remembered, including those of peers that have left."""
 
 
-class SourcePolicy(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, init=False)
+class SourcePolicy:
     """When a silent publisher stops holding others back, how far an event may lie beyond the wall clock, and how long sources
-    wait for a reader that asked for it (``on_slow="block"``) and takes nothing; nanoseconds."""
+    wait for a reader that asked for it (``on_slow="block"``) and takes nothing: ``"10s"``, a timedelta, or ns."""
 
-    idle: int = 10 * SECOND
-    ahead: int = 3_600 * SECOND
-    hold: int = 60 * SECOND
+    idle: int
+    ahead: int
+    hold: int
 
-    def __post_init__(self) -> None:
-        if self.idle <= 0 or self.ahead <= 0 or self.hold <= 0:
-            raise ValueError(f"idle, ahead and hold are times > 0, not {self.idle}, {self.ahead} and {self.hold} ns")
+    def __init__(self, idle: Duration = 10 * SECOND, ahead: Duration = 3_600 * SECOND, hold: Duration = 60 * SECOND) -> None:
+        for name, given in ("idle", idle), ("ahead", ahead), ("hold", hold):
+            object.__setattr__(self, name, length := duration_of(given, name))
+            if length <= 0:
+                raise ValueError(f"{name} is a duration above 0, not {given!r}")
 
 
 class PublisherState(msgspec.Struct):

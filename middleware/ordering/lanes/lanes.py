@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 from middleware import native
 from middleware.model.block.recipe import recipe
 from middleware.model.change import Delta, combined
-from middleware.model.detector import Detector, Key, blank, fresh, key_function, leaves_state, migrated, takes_batches
+from middleware.model.detector import (
+    Detector,
+    Key,
+    backdate_of,
+    blank,
+    fresh,
+    key_function,
+    leaves_state,
+    migrated,
+    takes_batches,
+)
 from middleware.model.event import Event, Order
 from middleware.model.identity import Derivation
 from middleware.model.values.attributes import has_dict_only
@@ -94,7 +104,7 @@ def keyed_lanes(name: str, detector: Detector, level: int, settings: Settings, k
         level=level,
         key=kind.key if key is not None and isinstance(kind.key, str) else key,
         recipes=[recipe(event_type) for event_type in detector.publishes],
-        backdate=detector.backdate,
+        backdate=backdate_of(detector),
         is_timed=detector.identity == "time",
         is_plain=leaves_state(kind) and has_dict_only(kind),
     )

@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 from itertools import repeat
 from math import inf
 from typing import Any, ClassVar
 
-import msgspec
-
 from middleware.model.event import END, NEVER, Event
+from middleware.model.quantities import Duration, duration_of
 from middleware.model.time import SECOND
 
 MOST = 600 * SECOND
@@ -83,12 +83,12 @@ class QuantileSlack(SlackPolicy):
 
     learnt = ("k", "reach", "_delays", "_unseen")
 
-    def __init__(self, share: float = 0.999, window: int = 8192, most: int = MOST) -> None:
+    def __init__(self, share: float = 0.999, window: int = 8192, most: Duration = MOST) -> None:
         if not 0 < share <= 1:
             raise ValueError(f"share of events within the slack must be in (0, 1], not {share}")
         self.k = self.reach = 0
         self._share = share
-        self._most = most
+        self._most = duration_of(most, "most")
         self._delays: deque[int] = deque(maxlen=window)
         self._unseen = 0
 
@@ -103,33 +103,35 @@ class QuantileSlack(SlackPolicy):
 
 
 class FixedSlack(SlackPolicy):
-    """A fixed K, as in plain K-slack."""
+    """A fixed K, as in plain K-slack: ``"50ms"``, a timedelta, or ns."""
 
     only_earliest = True
 
-    def __init__(self, k: int) -> None:
-        if not isinstance(k, int) or k < 0:
-            raise ValueError(f"the slack K must be >= 0 ns, a whole number, not {k!r}")
-        self.k = self.reach = k
+    def __init__(self, k: Duration) -> None:
+        self.k = self.reach = duration_of(k, "k")
+        if self.k < 0:
+            raise ValueError(f"the slack K must be >= 0, not {k!r}")
 
     def observe(self, clk: int, delayed: list[int], events: Sequence[Event]) -> None:
         """A fixed slack learns nothing."""
 
 
-class Lateness(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, init=False)
+class Lateness:
     """The allowed lateness: a unit revises results up to max(factor * K, floor) behind clk.
 
-    ``Lateness(1, 0)`` is the paper's setting (lateness = K). Without a floor, nothing is final until a delay is measured.
+    ``floor`` is a duration: ``"5s"``, a timedelta, or ns. ``Lateness(1, 0)`` is the paper's setting (lateness = K). Without a
+    floor, nothing is final until a delay is measured.
     """
 
-    factor: float = 2.0
-    floor: int = SECOND
+    factor: float
+    floor: int
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.factor < inf or not isinstance(self.floor, int) or self.floor < 0:
-            raise ValueError(
-                f"a lateness needs factor >= 1 and floor >= 0 ns, a whole number, not {self.factor!r} and {self.floor!r}"
-            )
+    def __init__(self, factor: float = 2.0, floor: Duration = SECOND) -> None:
+        object.__setattr__(self, "factor", factor)
+        object.__setattr__(self, "floor", duration_of(floor, "floor"))
+        if not 1 <= factor < inf or self.floor < 0:
+            raise ValueError(f"a lateness needs factor >= 1 and floor >= 0, not {factor!r} and {floor!r}")
 
     def of(self, k: int) -> int:
         """The allowed lateness for slack ``k``, ns. Never below ``k``."""

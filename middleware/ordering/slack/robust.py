@@ -15,6 +15,7 @@ from operator import attrgetter
 
 from middleware.model.block.mixed_block import AnyBlock
 from middleware.model.event import END, NEVER, TS, Event
+from middleware.model.quantities import Duration, duration_of
 from middleware.model.time import SECOND
 from middleware.ordering.slack.kslack import MOST, Lateness, SlackPolicy
 
@@ -45,16 +46,16 @@ class RobustSlack(SlackPolicy):
     ``lateness``
         the unit's policy: within a window, the reach grows at most to what it allowed at the window's start, unless by votes.
     ``most``
-        upper bound of K and the reach, ns.
+        upper bound of K and the reach: ``"10 min"``, a timedelta, or ns.
     """
 
     only_earliest = True
 
-    def __init__(self, lateness: Lateness | None = None, most: int = MOST) -> None:
-        if most <= 0:
-            raise ValueError(f"the most that K may become is a time > 0, not {most} ns")
+    def __init__(self, lateness: Lateness | None = None, most: Duration = MOST) -> None:
+        self._most = duration_of(most, "most")
+        if self._most <= 0:
+            raise ValueError(f"the most that K may become is a duration above 0, not {most!r}")
         self._lateness = lateness if lateness is not None else Lateness()
-        self._most = most
         self.k = self.reach = 0
         self._spans: list[_Span] = []
         self._ends = NEVER

@@ -66,6 +66,7 @@ from middleware.model.event import EventTypes as EventTypes
 from middleware.model.operator import Operation as Operation
 from middleware.model.operator import Operator as Operator
 from middleware.model.operator import Origin as Origin
+from middleware.model.quantities import Duration as Duration
 from middleware.model.time import SECOND as SECOND
 from middleware.ordering.hierarchy import Hierarchy as Hierarchy
 from middleware.ordering.policies import Policies as Policies

@@ -28,7 +28,7 @@ _MASK = 2**64 - 1
 _STEP = 0x9E3779B97F4A7C15
 
 
-class Duration(int):
+class Nanoseconds(int):
     """Nanoseconds; marks the parameters that are written with a unit."""
 
 
@@ -75,7 +75,7 @@ class DelayModel(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 <= self.spread < 1:
             raise TraceError(f"{self}: spread is a share of the delay, at least 0 and below 1")
         for name, hint in get_type_hints(type(self)).items():
-            if hint is Duration and getattr(self, name) < 0:
+            if hint is Nanoseconds and getattr(self, name) < 0:
                 raise TraceError(f"{self}: {name} must not be negative: nothing arrives before it happens")
 
     def delays(self, draw: RowRandom, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
@@ -87,7 +87,7 @@ class DelayModel(msgspec.Struct, frozen=True, kw_only=True):
         for field in msgspec.structs.fields(self):
             value = getattr(self, field.name)
             if field.required or value != field.default:
-                text = format_duration(value) if get_type_hints(type(self))[field.name] is Duration else str(value)
+                text = format_duration(value) if get_type_hints(type(self))[field.name] is Nanoseconds else str(value)
                 parts.append(f"{field.name}={text.lower() if isinstance(value, bool) else text}")
         return f"{self.name}({', '.join(parts)})"
 
@@ -96,7 +96,7 @@ class Constant(DelayModel, frozen=True):
     """Always the same: ``constant(3ms)``."""
 
     name: ClassVar[str] = "constant"
-    delay: Duration
+    delay: Nanoseconds
 
     def delays(self, draw: RowRandom, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
         return np.full(len(ts), float(self.delay))
@@ -106,8 +106,8 @@ class Uniform(DelayModel, frozen=True):
     """Evenly between two bounds: ``uniform(5ms, 250ms)``."""
 
     name: ClassVar[str] = "uniform"
-    low: Duration
-    high: Duration
+    low: Nanoseconds
+    high: Nanoseconds
 
     def check(self) -> None:
         super().check()
@@ -122,9 +122,9 @@ class Lognormal(DelayModel, frozen=True):
     """Many short delays, few very long: ``lognormal(median=20ms, sigma=0.8, max=900ms)``; longer ones become ``max``."""
 
     name: ClassVar[str] = "lognormal"
-    median: Duration
+    median: Nanoseconds
     sigma: float
-    max: Duration = Duration(10_000_000_000)
+    max: Nanoseconds = Nanoseconds(10_000_000_000)
 
     def check(self) -> None:
         super().check()
@@ -144,10 +144,10 @@ class Bursts(DelayModel, frozen=True):
     ``bursts(base=10ms, burst=600ms, every=5s, length=200ms)``."""
 
     name: ClassVar[str] = "bursts"
-    base: Duration
-    burst: Duration
-    every: Duration
-    length: Duration
+    base: Nanoseconds
+    burst: Nanoseconds
+    every: Nanoseconds
+    length: Nanoseconds
 
     def check(self) -> None:
         super().check()
@@ -176,7 +176,7 @@ class Empirical(DelayModel, frozen=True):
 _MODELS: dict[str, type[DelayModel]] = {m.name: m for m in (Constant, Uniform, Lognormal, Bursts, Empirical)}
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 _PARSERS: dict[type, Callable[[str], Any]] = {
-    Duration: lambda text: Duration(parse_duration(text)),
+    Nanoseconds: lambda text: Nanoseconds(parse_duration(text)),
     float: float,
     str: lambda text: text.strip("'\""),
     bool: lambda text: {"true": True, "false": False}[text],

@@ -18,6 +18,7 @@ from middleware.link.codec import OnSlow, SinkPosition
 from middleware.model.change import Batch, Change, EventT_co
 from middleware.model.errors import NetworkError
 from middleware.model.event import Event, EventType, EventTypes
+from middleware.model.quantities import Duration, seconds_of
 from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.clients.publisher import Publisher, PublisherStatistics, Receipt
 from middleware.runtime.clients.subscriber import Consistency, Subscriber, SubscriberStatistics
@@ -125,7 +126,7 @@ class AsyncPublisher(_Asynchronous[Publisher]):
         types: Iterable[EventType | str] = (),
         keys: Keys | None = None,
         node: str | None = None,
-        patience: float = PATIENCE,
+        patience: float | Duration = PATIENCE,
         shares: bool = False,
     ) -> None:
         make = partial(Publisher, address, name=name, types=types, keys=keys, node=node, patience=patience, shares=shares)
@@ -155,7 +156,7 @@ class AsyncPublisher(_Asynchronous[Publisher]):
         """Promise that this publisher sends nothing more of these types with ts <= ``watermark`` (END: nothing at all)."""
         await self._call(partial(self._client.advance, types, watermark))
 
-    async def flush(self, timeout: float | None = None) -> Receipt:
+    async def flush(self, timeout: float | Duration | None = None) -> Receipt:
         """Wait until the node has dealt with everything sent; returns the receipt since the last call.
 
         Cancelled, it may have used up the receipt: the events that it covered are then unknown; publish them again.
@@ -188,7 +189,7 @@ class AsyncSubscriber(_Asynchronous[Subscriber[EventT_co]], Generic[EventT_co]):
         start: LogOffset | None = None,
         keys: Keys | None = None,
         node: str | None = None,
-        patience: float = PATIENCE,
+        patience: float | Duration = PATIENCE,
     ) -> None:
         def make() -> Subscriber[EventT_co]:
             return Subscriber(
@@ -213,34 +214,37 @@ class AsyncSubscriber(_Asynchronous[Subscriber[EventT_co]], Generic[EventT_co]):
         self._had_ended = False
         """Whether all had ended when the call under way began: else the end may be in what it has not given yet."""
 
-    async def wait_ready(self, timeout: float | None = None) -> None:
+    async def wait_ready(self, timeout: float | Duration | None = None) -> None:
         """Wait until all nodes know this subscription, so that nothing published from now on is missed."""
         self._check_loop()
         wait = partial(self._client.wait_ready, timeout)  # not behind a receive that waits, too
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, wait))
 
-    async def receive(self, timeout: float | None = None) -> list[Change[EventT_co]]:
-        """The next changes: all that have arrived, or, if there are none, the first to come within ``timeout`` seconds.
+    async def receive(self, timeout: float | Duration | None = None) -> list[Change[EventT_co]]:
+        """The next changes: all that have arrived, or, if there are none, the first to come within ``timeout``: seconds, or a
+        duration such as "5s".
 
         Empty only if none came in time. Raises NetworkError if the node has left or never answers.
         """
         return await self._received(self._client.receive, timeout, [])
 
-    async def receive_batch(self, timeout: float | None = None) -> Batch:
+    async def receive_batch(self, timeout: float | Duration | None = None) -> Batch:
         """Like ``receive``, but gives the net effect of what has arrived, in columns by type. A program uses one of both."""
         return await self._received(self._client.receive_batch, timeout, Batch({}, {}))
 
-    async def receive_tables(self, timeout: float | None = None) -> dict[str, pa.Table]:
+    async def receive_tables(self, timeout: float | Duration | None = None) -> dict[str, pa.Table]:
         """Like ``receive_batch``, but gives Arrow tables: see ``Subscriber.receive_tables``. A program uses one of these."""
         return await self._received(self._client.receive_tables, timeout, {})
 
-    async def _received(self, receive: Callable[..., T], timeout: float | None, nothing: T, until_end: bool = False) -> T:
+    async def _received(
+        self, receive: Callable[..., T], timeout: float | Duration | None, nothing: T, until_end: bool = False
+    ) -> T:
         """The result of the call under way. It is not ended when nobody waits any more: then the next one waits for it.
 
         ``until_end``: if all has ended once it is its turn, nothing more is waited for.
         """
         self._check_loop()
-        loop = asyncio.get_running_loop()
+        loop, timeout = asyncio.get_running_loop(), seconds_of(timeout, "timeout")
         end = None if timeout is None else loop.time() + timeout
 
         def left() -> float | None:

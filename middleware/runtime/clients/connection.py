@@ -17,6 +17,7 @@ from middleware.link.codec import Drops
 from middleware.link.frames import Parts, Role, decode_frame, misnamed, payload_size
 from middleware.link.link import Link, LinkStatistics
 from middleware.model.errors import NetworkError, WireError
+from middleware.model.quantities import Duration, duration_of
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.runtime.clients.nudge import Nudge, is_done_by_others
 from middleware.runtime.transport.keys import Keys
@@ -60,12 +61,12 @@ class Connection:
         name: str | None,
         keys: Keys | None,
         node: str | None,
-        patience: float,
+        patience: float | Duration,
     ) -> None:
         if name is not None and (wrong := misnamed(name)):
             raise ValueError(wrong)
         self.address = address
-        self._patience = round(patience * SECOND)
+        self._patience = duration_of(patience, "patience", SECOND)
         self._lock = threading.RLock()
         self._closing, self._closed = threading.Event(), threading.Event()
         self._hurry = Nudge()

@@ -25,6 +25,7 @@ from middleware.model.block.block import one_batch
 from middleware.model.block.mixed_block import MixedBlock
 from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import Event, EventType, type_name
+from middleware.model.quantities import Duration, seconds_of
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.model.words import shown
 from middleware.runtime.clients.connection import PATIENCE, Connection
@@ -136,7 +137,7 @@ class Publisher(Connection):
         it sends events of sources that other publishers send, too. Otherwise a source belongs to the publisher that sent it
         first, as long as that is attached. With keys it belongs to the key, and this has no effect.
     ``patience``
-        after this many seconds without an answer from the node, an error is raised.
+        after this long without an answer from the node, an error is raised: seconds, or a duration such as ``"5s"``.
     ``pause``
         events published within this many ns of the last send are bundled with those that follow.
     """
@@ -151,7 +152,7 @@ class Publisher(Connection):
         types: Iterable[EventType | str] = (),
         keys: Keys | None = None,
         node: str | None = None,
-        patience: float = PATIENCE,
+        patience: float | Duration = PATIENCE,
         shares: bool = False,
     ) -> None:
         self._publication = Publication(types)
@@ -304,12 +305,13 @@ class Publisher(Connection):
         self._numbering = threading.Lock()
         _open.discard(self)  # the parent closes it
 
-    def flush(self, timeout: float | None = None) -> Receipt:
+    def flush(self, timeout: float | Duration | None = None) -> Receipt:
         """Wait until the node has dealt with everything sent; returns the receipt since the last call.
 
         An event reported as taken or rejected stays so; if the node has a log, also after a restart. Raises NetworkError
-        after ``timeout`` seconds (default: patience).
+        after ``timeout`` (seconds, or such as "5s"; default: patience).
         """
+        timeout = seconds_of(timeout, "timeout")
         deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
         if not self._lock.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             raise NetworkError(

@@ -21,6 +21,7 @@ from middleware.link.link import LinkStatistics
 from middleware.model.change import Batch, Change, EventT_co
 from middleware.model.errors import NetworkError
 from middleware.model.event import END, Event, EventTypes, type_name
+from middleware.model.quantities import Duration, seconds_of
 from middleware.model.time import SECOND
 from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.transport.keys import Keys
@@ -94,7 +95,7 @@ class Subscriber(Connection, Generic[EventT_co]):
         start: LogOffset | None = None,
         keys: Keys | None = None,
         node: str | None = None,
-        patience: float = PATIENCE,
+        patience: float | Duration = PATIENCE,
     ) -> None:
         if after is not None and resume is None:
             raise ValueError("after= is the position of a sink, so it needs resume=, under which the node keeps what follows")
@@ -152,8 +153,9 @@ class Subscriber(Connection, Generic[EventT_co]):
         """The number of gaps (missing changes) before what has been read."""
         return self._subscription.drops["interruption"]
 
-    def wait_ready(self, timeout: float | None = None) -> None:
+    def wait_ready(self, timeout: float | Duration | None = None) -> None:
         """Wait until all nodes know this subscription, so that nothing published from now on is missed."""
+        timeout = seconds_of(timeout, "timeout")
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._closing.is_set():
             self._check_alive()
@@ -169,22 +171,23 @@ class Subscriber(Connection, Generic[EventT_co]):
                     raise NetworkError(f"no node answers at {self.address} yet: is it running, and is the address right?")
                 raise NetworkError(f"the nodes meshed with {self.address} do not all know this subscription yet")
 
-    def receive(self, timeout: float | None = None) -> list[Change[EventT_co]]:
-        """The next changes: all that have arrived, or, if there are none, the first to come within ``timeout`` seconds.
+    def receive(self, timeout: float | Duration | None = None) -> list[Change[EventT_co]]:
+        """The next changes: all that have arrived, or, if there are none, the first to come within ``timeout``: seconds, or a
+        duration such as "5s".
 
         Empty only if none came in time. Raises NetworkError if the node has left or never answers.
         """
         read = cast("Callable[[Arrived], list[Change[EventT_co]]]", self._subscription.changes)  # decoded as these types alone
         return self._read(timeout, read, bool, list)
 
-    def receive_batch(self, timeout: float | None = None) -> Batch:
+    def receive_batch(self, timeout: float | Duration | None = None) -> Batch:
         """Like ``receive``, but gives the net effect of what has arrived, in columns by type.
 
         With ``final``: insertions only, those of each type in total order.
         """
         return self._read(timeout, self._subscription.batch, _always, net_effect)
 
-    def receive_tables(self, timeout: float | None = None) -> dict[str, pa.Table]:
+    def receive_tables(self, timeout: float | Duration | None = None) -> dict[str, pa.Table]:
         """Like ``receive_batch``, but gives an Arrow table for each type, by name: what comes in columns is never made events.
 
         With ``final``: final events, in total order. ``early``: the net effect of what has arrived, with a column ``op`` in
@@ -202,7 +205,7 @@ class Subscriber(Connection, Generic[EventT_co]):
             lambda rest: subscription.tables_of(net_effect(rest)),
         )
 
-    def receive_table(self, timeout: float | None = None) -> pa.Table:
+    def receive_table(self, timeout: float | Duration | None = None) -> pa.Table:
         """Receive one table of a single event type, without rows if none came in time."""
         name, event_type = self._subscription.only_type()
         found = self.receive_tables(timeout).get(name)
@@ -237,7 +240,7 @@ class Subscriber(Connection, Generic[EventT_co]):
                 self._has_committed = True
                 self._flush_out()
 
-    def receive_encoded(self, timeout: float | None = None) -> list[tuple[BlockHead, bytes]]:
+    def receive_encoded(self, timeout: float | Duration | None = None) -> list[tuple[BlockHead, bytes]]:
         """Like ``receive``, but gives undecoded blocks of bytes, for programs that pass them on, and do not iterate."""
         return self._read(timeout, _blocks, _always, lambda _: [])
 
@@ -274,7 +277,7 @@ class Subscriber(Connection, Generic[EventT_co]):
 
     def _read(
         self,
-        timeout: float | None,
+        timeout: float | Duration | None,
         read: Callable[[Arrived], T],
         is_enough: Callable[[T], bool],
         of_rest: Callable[[list[Change[EventT_co]]], T],
@@ -284,6 +287,7 @@ class Subscriber(Connection, Generic[EventT_co]):
 
         One call at a time: changes are read in order of arrival, and no call commits the changes that another one returned.
         """
+        timeout = seconds_of(timeout, "timeout")
         deadline = None if timeout is None else time.monotonic() + timeout
         if not self._reading.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             return of_rest([])

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +28,7 @@ from middleware.broker.log.log_records import Record, decode_record, encode_reco
 from middleware.durability.checkpoint import Piece
 from middleware.durability.durable_core import Write
 from middleware.model.errors import StateError
+from middleware.model.quantities import Duration, duration_of
 from middleware.model.time import SECOND
 from middleware.runtime.storage import checkpoints
 from middleware.runtime.storage.chain import ChainedRecord, RecordPosition, checksum
@@ -84,17 +86,22 @@ _ADVICE_FOR_NOW = (
 _log = structlog.get_logger()
 
 
-class Retention(msgspec.Struct, frozen=True):
-    """How much of the log is kept below the last checkpoint, for slow readers: for how long (ns), and how many bytes.
+@dataclass(frozen=True, init=False)
+class Retention:
+    """How much of the log is kept below the last checkpoint, for slow readers: for how long, and how many bytes.
 
     Records that a reader has not read yet are kept four times as long; after that the reader gets a gap. Only the node's
     running time counts: the wall clock may leap, by decades when a machine without a battery finds its time.
     ``behind``: bytes of log after the last checkpoint at which another one is due, so that less is kept and recovered.
     """
 
-    age: int = 24 * 3600 * SECOND
-    size: int = 2**30
-    behind: int = 64 * 2**20
+    age: int
+    size: int
+    behind: int
+
+    def __init__(self, age: Duration = 24 * 3600 * SECOND, size: int = 2**30, behind: int = 64 * 2**20) -> None:
+        for name, value in ("age", duration_of(age, "age")), ("size", size), ("behind", behind):
+            object.__setattr__(self, name, value)
 
 
 class Store:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from middleware.model.detector import Detector
 from middleware.model.event import EventType, type_name
-from middleware.model.quantities import parse_duration
+from middleware.model.quantities import Duration, duration_of
 from middleware.spark.archive.archive_frames import by_type, check_names
 from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.decoding import TypedBodies
@@ -36,7 +36,7 @@ def stream(
     detectors: Iterable[Detector] | Mapping[str, Detector],
     *,
     shards: int = 1,
-    lateness: str = "1s",
+    lateness: Duration = "1s",
     out: Literal["changes", "finals"] = "changes",
 ) -> DataFrame:
     """Run ``detectors`` over streams of raw events inside Structured Streaming; returns rows of ``shard.SCHEMA``.
@@ -62,7 +62,7 @@ def stream(
     Raises EventError if frames do not fit, DetectorError if no detector has a key to make ``shards`` by.
     """
     plan = ArchivePlan.of(detectors)
-    whole = StreamPlan.of(plan, shards, parse_duration(lateness), out == "finals")
+    whole = StreamPlan.of(plan, shards, duration_of(lateness, "lateness"), out == "finals")
     code = dump_by_value(whole)
     from middleware.spark.stream.processor import HashRaw, StageProcessor
 

@@ -164,7 +164,7 @@ def test_a_promise_counts_up_to_what_has_come_and_an_end_counts() -> None:
 
 @pytest.mark.parametrize(("idle", "ahead"), [(0, 1), (1, 0), (-5, 5)])
 def test_a_policy_needs_times(idle: int, ahead: int) -> None:
-    with pytest.raises(ValueError, match="times > 0"):
+    with pytest.raises(ValueError, match="is a duration above 0"):
         SourcePolicy(idle, ahead)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from middleware.model.errors import TraceError
-from middleware.recordings.prepare.delays import Constant, Delays, Duration, Lognormal, Uniform, parse_delays, parse_model
+from middleware.recordings.prepare.delays import Constant, Delays, Lognormal, Nanoseconds, Uniform, parse_delays, parse_model
 
 MS = 1_000_000
 TEXTS = [
@@ -50,7 +50,7 @@ def test_seed_and_source_make_a_difference() -> None:
 
 def test_uniform_fills_its_bounds_evenly() -> None:
     ts, ids = rows(20_000)
-    delays = Delays(Uniform(low=Duration(5 * MS), high=Duration(250 * MS))).arrivals("a", ts, ids, {}) - ts
+    delays = Delays(Uniform(low=Nanoseconds(5 * MS), high=Nanoseconds(250 * MS))).arrivals("a", ts, ids, {}) - ts
     assert delays.min() >= 5 * MS
     assert delays.max() <= 250 * MS
     counts, _ = np.histogram(delays, bins=10, range=(5 * MS, 250 * MS))
@@ -60,7 +60,7 @@ def test_uniform_fills_its_bounds_evenly() -> None:
 
 def test_lognormal_has_its_median_and_its_maximum() -> None:
     ts, ids = rows(20_000)
-    model = Lognormal(median=Duration(20 * MS), sigma=1.5, max=Duration(900 * MS))
+    model = Lognormal(median=Nanoseconds(20 * MS), sigma=1.5, max=Nanoseconds(900 * MS))
     delays = Delays(model).arrivals("a", ts, ids, {}) - ts
     assert np.median(delays) == pytest.approx(20 * MS, rel=0.05)
     assert np.std(np.log(delays[delays < 900 * MS])) == pytest.approx(1.5, rel=0.1)
@@ -96,7 +96,7 @@ def test_empirical_draws_from_the_samples() -> None:
 
 def test_duplicates_come_as_often_as_asked() -> None:
     _, ids = rows(20_000)
-    assert Delays(Constant(delay=Duration(0)), duplicates=0.14).duplicated("a", ids).mean() == pytest.approx(0.14, abs=0.01)
+    assert Delays(Constant(delay=Nanoseconds(0)), duplicates=0.14).duplicated("a", ids).mean() == pytest.approx(0.14, abs=0.01)
 
 
 @pytest.mark.parametrize(
