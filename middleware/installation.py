@@ -46,12 +46,14 @@ def install(extra: str = "") -> str:
     return f"pip install '{DISTRIBUTION}{extras}'"
 
 
-def needed(name: str, extra: str) -> ModuleType:
-    """Import a package of an extra. Raises SlacklineError, which says what to install."""
+def needed(name: str, extra: str | None) -> ModuleType:
+    """Import a package of an extra, or (None) one that Slackline does not install. Raises SlacklineError, which says what to
+    install."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        raise SlacklineError(f"this needs {error.name or name}; {install(extra)}") from None
+        how = f"pip install {name}" if extra is None else install(extra)
+        raise SlacklineError(f"this needs {error.name or name}; {how}") from None
 
 
 def declared() -> dict[str, list[Requirement]]:

@@ -20,6 +20,7 @@ from middleware.link.codec import SinkPosition
 from middleware.model.change import Change, Retract, Watermark
 from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
+from middleware.model.quantities import UNIX_TIMES
 from middleware.model.words import redacted
 from middleware.runtime.json_records import as_record
 
@@ -41,6 +42,12 @@ CREATE TABLE IF NOT EXISTS slackline_rejected (
     reason text NOT NULL, record text NOT NULL, PRIMARY KEY (sink, source, id)
 )
 """
+_TIME = sql.SQL(
+    "time timestamptz GENERATED ALWAYS AS (CASE WHEN ts >= {} AND ts < {} "
+    "THEN to_timestamp((ts / 1000)::double precision / 1000000) END) STORED"
+).format(UNIX_TIMES.start, UNIX_TIMES.stop)
+"""A double holds the microseconds of Unix time exactly up to the year 2255."""
+
 _log = structlog.get_logger()
 
 
@@ -70,7 +77,9 @@ class _Table(NamedTuple):
 class PostgresSink:
     """Rows in one table for each event type: its fields as columns, and (source, id) as the key.
 
-    A table is made when the first event of its type comes; one that is there is checked. The sink's position is in the same
+    A table is made when the first event of its type comes; one that is there is checked. Beside ``ts``, which is exact, it has
+    the column ``time`` for people and dashboards, which the database derives from it: a timestamptz (microseconds), null where
+    ts is no Unix time. There is none if the type has a field of that name. The sink's position is in the same
     transaction as the rows, in ``slackline_marks``: each final is there once, whatever is killed. Early changes are upserts and
     deletions. An event with a value that the database refuses (a text with NUL, say) is a row in ``slackline_rejected``, with
     the reason, in the same transaction; the others are written.
@@ -211,6 +220,8 @@ class PostgresSink:
         names = [self._identifier(column.name, "column") for column in columns]
         if not there:
             lines = [sql.SQL("{} {}").format(each, sql.SQL(c.type)) for each, c in zip(names, columns, strict=True)]
+            if all(column.name != "time" for column in columns):
+                lines.append(_TIME)
             body = sql.SQL(", ").join([*lines, sql.SQL("PRIMARY KEY (source, id)")])
             self._connection.execute(sql.SQL("CREATE TABLE {} ({})").format(own_name, body))
         for column in columns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
@@ -105,6 +106,16 @@ def format_duration(nanoseconds: int) -> str:
 _LONG = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 UNIX_TIMES = range(631_152_000 * 10**9, 4_102_444_800 * 10**9)
 """Nanoseconds that are likely to be Unix time: 1990 to 2100."""
+
+
+def is_wall_clock(times: Iterable[int]) -> bool:
+    """Whether event times are Unix time: most of them are likely to be (``UNIX_TIMES``). A few wrong ones change nothing.
+
+    >>> is_wall_clock([1_700_000_000 * 10**9, 1_700_000_001 * 10**9, 5]), is_wall_clock([0, 75 * 10**9]), is_wall_clock([])
+    (True, False, False)
+    """
+    are_likely = [ts in UNIX_TIMES for ts in times]
+    return 2 * sum(are_likely) > len(are_likely)
 
 
 def spoken_duration(nanoseconds: int) -> str:

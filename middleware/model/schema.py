@@ -92,6 +92,16 @@ def arrow_schema(kind: EventType) -> pa.Schema:
     return pa.schema([*fields, ("ts", pa.int64()), ("id", pa.int64()), ("source", pa.string())])
 
 
+def time_type(is_wall_clock: bool) -> pa.DataType:
+    """The column of event times in a table that people get: timestamps (UTC) where they are Unix time, else int64 (ns).
+
+    Both hold the same 64 bits, so that no time changes on the way there and back (decision 146).
+    """
+    import pyarrow as pa
+
+    return pa.timestamp("ns", "UTC") if is_wall_clock else pa.int64()
+
+
 def plain_type(hint: Any) -> Any:
     """The type without None and without annotations."""
     if get_origin(hint) is Annotated:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from numbers import Integral
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import msgspec
 from msgspec.structs import replace
@@ -34,9 +34,11 @@ from middleware.runtime.local.arrivals import Arrivals, ArrivedColumns, ArrivedE
 from middleware.runtime.local.final_results import FinalResults
 from middleware.runtime.local.in_order import run_in_order, take_single_events
 from middleware.runtime.local.intake import prepare_events
-from middleware.runtime.local.showing import drawing, page, results_of, table
+from middleware.runtime.local.showing import drawing, frame, page, results_of, table
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
     import pyarrow
     from matplotlib.axes import Axes
 
@@ -118,12 +120,28 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         return list(cast("Sequence[Result]", results_of(self.finals, event_type)[0]))
 
     def table(self, of: str | type[Event]) -> pyarrow.Table:
-        """Final results in total order as a pyarrow.Table: their fields, then ts (ns), id and source. O(results).
+        """Final results in total order as a pyarrow.Table: their fields, then ts, id and source. O(results).
 
-        ``of``: an event type, its name or the last part of it ("Pass" for soccer.Pass), or the name of a detector. Raises
-        EventError if it is none of these, SlacklineError without pyarrow (extra ``tables``).
+        ``ts`` is a timestamp (UTC, ns) where the event time of the run is Unix time, else a whole number of ns, as events have
+        it; ``run`` and publishers read both back without loss. ``of``: an event type, its name or the last part of it ("Pass"
+        for soccer.Pass), or the name of a detector. Raises EventError if it is none of these, SlacklineError without pyarrow
+        (extra ``tables``).
         """
-        return table(self.finals, of, self.__dict__.get("_published"))
+        arrived: Arrivals | None = self.__dict__.get("_arrived")
+        return table(self.finals, of, self.__dict__.get("_published"), arrived is not None and arrived.is_wall_clock())
+
+    @overload
+    def frame(self, of: str | type[Event]) -> pandas.DataFrame: ...
+    @overload
+    def frame(self, of: str | type[Event], library: Literal["pandas"]) -> pandas.DataFrame: ...
+    @overload
+    def frame(self, of: str | type[Event], library: Literal["polars"]) -> polars.DataFrame: ...
+    def frame(self, of: str | type[Event], library: Literal["pandas", "polars"] = "pandas") -> Any:
+        """Final results as a frame of pandas or polars: the columns of ``table``.
+
+        Raises EventError like ``table``, and SlacklineError if the library is not installed.
+        """
+        return frame(self.table(of), library)
 
     def plot(self) -> Axes:
         """Draw each detector's results over time; returns the axes. SlacklineError without matplotlib (extra ``evaluate``)."""
@@ -174,7 +192,9 @@ def run(
     def again(result_type: type[Event]) -> Past:
         return recorded(result_type, arrived.events(), by_name, policies=policies, batch=batch, timer=timer)[0]
 
-    result.__dict__.update(_again=again, _published={name: detector.publishes for name, detector in by_name.items()})
+    result.__dict__.update(
+        _again=again, _arrived=arrived, _published={name: detector.publishes for name, detector in by_name.items()}
+    )
     return result
 
 

@@ -7,6 +7,7 @@ import string
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from threading import Barrier
@@ -62,6 +63,24 @@ def test_finals_are_rows_with_their_mark_in_one_transaction(server: Postgres) ->
     ]
     with closing(open_sink(server.address, "first", prefix="one_")) as sink:
         assert sink.position == ORDER(reading(3))
+
+
+class Timed(Event):
+    time: str
+
+
+def test_a_column_has_the_time_for_people_where_ts_is_unix_time(server: Postgres) -> None:
+    moments = [1_700_000_000_123_456_789, 4_102_444_799_999_999_999, 631_152_000_000_000_000, 1_000]
+    with closing(open_sink(server.address, "times", prefix="time_")) as sink:
+        sink.take([Reading(1.0, ts=ts, id=number, source="s") for number, ts in enumerate(moments)])
+        sink.take([Timed("noon", ts=moments[0], id=9, source="s")])
+    assert server.rows("SELECT ts, time AT TIME ZONE 'UTC' FROM time_reading ORDER BY id") == [
+        (moments[0], datetime(2023, 11, 14, 22, 13, 20, 123456)),
+        (moments[1], datetime(2099, 12, 31, 23, 59, 59, 999999)),
+        (moments[2], datetime(1990, 1, 1)),
+        (moments[3], None),
+    ]
+    assert server.rows("SELECT time, ts FROM time_timed") == [("noon", moments[0])], "the type has a field of that name"
 
 
 def test_changes_are_upserts_and_deletions_and_may_be_repeated(server: Postgres) -> None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from middleware.installation import needed
 from middleware.model.errors import SinkError
-from middleware.model.event import Event, type_name
+from middleware.model.event import TS, Event, type_name
+from middleware.model.quantities import is_wall_clock
+from middleware.model.schema import time_type
 from middleware.runtime.json_records import as_record
 from middleware.runtime.local.showing import as_column
 
@@ -20,12 +22,12 @@ if TYPE_CHECKING:
 def results_table(events: Sequence[Event]) -> pa.Table:
     """Events in their order as a table: type, the fields of all types (null where an event has none), ts, id, source, level.
 
-    Values of a field that fit no one column are texts there.
+    Values of a field that fit no one column are texts there. ``ts`` is a timestamp (UTC) where times are Unix time, else ns.
     """
     import pyarrow as pa
 
     records = [as_record(event) for event in events]
-    stamp = {"ts": pa.int64(), "id": pa.int64(), "source": pa.string(), "level": pa.int64()}
+    stamp = {"ts": time_type(is_wall_clock(map(TS, events))), "id": pa.int64(), "source": pa.string(), "level": pa.int64()}
     names = dict.fromkeys(name for record in records for name in record if name not in stamp)
     kinds = {"type": pa.string(), **stamp}
     columns = {}
@@ -65,7 +67,12 @@ def arrow_file(events: Sequence[Event]) -> bytes:
 
 
 def write_duckdb(events: Sequence[Event], file: Path) -> None:
-    """A DuckDB database in place of the one that is there: a table for each type. Raises SinkError if it cannot be written."""
+    """A DuckDB database in place of the one that is there: a table for each type. Raises SinkError if it cannot be written.
+
+    A ts of Unix time is a TIMESTAMP_NS there, in UTC: what DuckDB has with a time zone ends at microseconds.
+    """
+    import pyarrow as pa
+
     duckdb = needed("duckdb", "duckdb")
     part = file.with_name(f".{file.name}.{os.getpid()}")
     by_type: dict[str, list[Event]] = {}
@@ -74,7 +81,11 @@ def write_duckdb(events: Sequence[Event], file: Path) -> None:
     try:
         with duckdb.connect(str(part)) as database:
             for name, own in by_type.items():
-                database.register("found", results_table(own).drop_columns("type"))
+                found = results_table(own).drop_columns("type")
+                if pa.types.is_timestamp(found["ts"].type):
+                    at = found.column_names.index("ts")
+                    found = found.set_column(at, "ts", found["ts"].cast(pa.timestamp("ns")))
+                database.register("found", found)
                 database.execute(f'CREATE TABLE "{name}" AS SELECT * FROM found')
                 database.unregister("found")
         part.replace(file)

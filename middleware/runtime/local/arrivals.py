@@ -12,6 +12,7 @@ from middleware.model.block.block import Block
 from middleware.model.block.rows import rows_of, source_codes
 from middleware.model.change import Delta, grouped
 from middleware.model.event import NEVER, ORDER, TS, Event, EventType, type_name
+from middleware.model.quantities import UNIX_TIMES, is_wall_clock
 from middleware.native import by_class
 
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ class ArrivedColumns:
     def latest(self) -> dict[EventType, int]:
         """By type, the latest time. O(n)."""
         return {columns.event_type: columns.newest for columns in self._columns if len(columns)}
+
+    def is_wall_clock(self) -> bool:
+        """Whether the times are Unix time: see ``quantities.is_wall_clock``. O(n)."""
+        first, end = UNIX_TIMES.start, UNIX_TIMES.stop
+        likely = sum(int(((each.times >= first) & (each.times < end)).sum()) for each in self._columns)
+        return 2 * likely > len(self)
 
     def is_numbered(self) -> bool:
         """Whether (source, id) names each event. O(n log n)."""
@@ -207,6 +214,10 @@ class ArrivedEvents:
     def latest(self) -> dict[EventType, int]:
         """By type, the latest time; to be asked of events in order. O(n)."""
         return {event_type: own[-1].ts for event_type, own, _ in by_class(self._events)}
+
+    def is_wall_clock(self) -> bool:
+        """See ``ArrivedColumns``. O(n)."""
+        return is_wall_clock(map(TS, self._events))
 
     def in_total_order(self) -> tuple[ArrivedEvents, bool] | None:
         """See ``ArrivedColumns``; None if some come twice, too. O(n), O(n log n) if some have the same time."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from middleware.installation import needed
 from middleware.model.block.block import Block
-from middleware.model.errors import EventError
+from middleware.model.errors import EventError, SlacklineError
 from middleware.model.event import ORDER, Event, EventType, field_names, type_name
 from middleware.model.quantities import UNIX_TIMES, spoken_time
-from middleware.model.schema import arrow_schema
+from middleware.model.schema import arrow_schema, time_type
 from middleware.model.time import SECOND
 from middleware.runtime.json_records import flat
 
@@ -53,24 +53,44 @@ def page(headline: str, finals: Mapping[str, Sequence[Event]], skipped: Mapping[
 
 
 def table(
-    finals: Mapping[str, Sequence[Event]], of: str | type[Event], published: Mapping[str, Sequence[EventType]] | None = None
+    finals: Mapping[str, Sequence[Event]],
+    of: str | type[Event],
+    published: Mapping[str, Sequence[EventType]] | None = None,
+    is_wall_clock: bool = False,
 ) -> pyarrow.Table:
-    """Final results in total order, as a pyarrow.Table: their fields, then ts (ns), id and source. O(results).
+    """Final results in total order, as a pyarrow.Table: their fields, then ts, id and source. O(results).
 
     ``of``: an event type, its name, the last part of its name, or the name of a detector. Raises EventError if it is none of
     them, SlacklineError without pyarrow. ``published``: by detector, the types that it may give: of those of which there are no
-    results, the table is empty.
+    results, the table is empty. ``is_wall_clock``: whether times are Unix time, and so ts a timestamp.
     """
     pyarrow = needed("pyarrow", "tables")
     events, kind = results_of(finals, of, published or {})
     if isinstance(events, Block):
-        return pyarrow.Table.from_batches([events.batch]).select([*field_names(events.event_type), *_STAMP[:3]])
+        columns = pyarrow.Table.from_batches([events.batch]).select([*field_names(events.event_type), *_STAMP[:3]])
+        return _with_times(columns, is_wall_clock)
     fields = [name for name in kind.__struct_fields__ if name not in _STAMP] + ["ts", "id", "source"]
-    whole = {"ts": pyarrow.int64(), "id": pyarrow.int64(), "source": pyarrow.string()}
+    whole = {"ts": time_type(is_wall_clock), "id": pyarrow.int64(), "source": pyarrow.string()}
     if not events:
         with suppress(EventError):  # a field for which Arrow has no type
-            return arrow_schema(kind).empty_table()
+            return _with_times(arrow_schema(kind).empty_table(), is_wall_clock)
     return pyarrow.table({name: as_column([getattr(e, name) for e in events], whole.get(name)) for name in fields})
+
+
+def _with_times(columns: pyarrow.Table, is_wall_clock: bool) -> pyarrow.Table:
+    """The table with its column ts as ``time_type`` has it: the same bits."""
+    times = columns["ts"].cast(time_type(is_wall_clock))
+    return columns.set_column(columns.column_names.index("ts"), "ts", times)
+
+
+def frame(columns: pyarrow.Table, library: str) -> Any:
+    """A table as a frame of pandas or polars. Raises SlacklineError if the library is neither, or is not installed."""
+    if library == "pandas":
+        needed("pandas", None)
+        return columns.to_pandas()
+    if library == "polars":
+        return needed("polars", None).from_arrow(columns)
+    raise SlacklineError(f'frame: library is "pandas" or "polars", not {library!r}; result.table(...) is a table of Arrow')
 
 
 def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:

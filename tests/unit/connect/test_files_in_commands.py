@@ -70,8 +70,13 @@ def rows(file: Path) -> list[dict[str, object]]:
         return [json.loads(record) for (record,) in sqlite3.connect(file).execute("SELECT record FROM finals ORDER BY ts")]
     if file.suffix == ".duckdb":
         with duckdb.connect(str(file), read_only=True) as database:
-            return database.execute('SELECT * FROM "Rise" ORDER BY ts').to_arrow_table().to_pylist()
-    return (pq.read_table(file) if file.suffix == ".parquet" else pa.ipc.open_file(str(file)).read_all()).to_pylist()
+            return in_nanoseconds(database.execute('SELECT * FROM "Rise" ORDER BY ts').to_arrow_table())
+    return in_nanoseconds(pq.read_table(file) if file.suffix == ".parquet" else pa.ipc.open_file(str(file)).read_all())
+
+
+def in_nanoseconds(table: pa.Table) -> list[dict[str, object]]:
+    at = table.column_names.index("ts")
+    return table.set_column(at, "ts", table["ts"].cast(pa.int64())).to_pylist()
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "sqlite", "duckdb", "parquet", "arrow"])
