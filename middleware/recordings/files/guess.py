@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 TIMES = ("ts", "timestamp", "time", "datetime", "event_time", "date", "t", "publish_time")
 """The names of columns of times, in small letters, the likeliest first."""
 
+_SURE = frozenset(TIMES) - {"date", "t"}
+"""Names that decide also where there are other columns of dates."""
+
 _DELIMITERS = (";", "\t", "|", ",")
 
 _INT = re.compile(r"\s*[+-]?\d+\s*")
@@ -70,10 +73,7 @@ def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Ma
     Raises TraceError with ``where`` if no column looks like times, if their unit is not evident, or if a field has no column.
     """
     names = table.column_names
-    time = next((name for usual in TIMES for name in names if name.lower() == usual), None)
-    time = time or next((name for name, kind in zip(names, table.schema.types, strict=True) if _is_time(kind)), None)
-    if time is None:
-        raise TraceError(f"{where}: no column looks like times ({listed(TIMES)}); it has {listed(names)}: write a mapping")
+    time = _time_column(table, where)
     unit = _unit(time, table[time], where)
     is_ours = time == "ts" and {"id", "source"} <= set(names)  # written by us: then ids are identities, and times ns
     if is_ours and unit not in ("iso", "ns"):
@@ -85,6 +85,24 @@ def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Ma
     taken = {time, *(("source",) if "source" in names else ()), *(("id", "level", "type", "change") if is_ours else ())}
     chosen = _fields(table, taken) if fields is None else _declared_fields(names, fields, where)
     return Mapping(type_name, TimeColumn(time, unit), source, chosen, id="id" if is_ours else None)
+
+
+def _time_column(table: pa.Table, where: str) -> str:
+    """The column of event times: by its name, or the only one of dates. Raises TraceError if there is none, or a choice."""
+    names: list[str] = table.column_names
+    known = next((name for usual in TIMES for name in names if name.lower() == usual), None)
+    if known is not None and known.lower() in _SURE:
+        return known
+    dates = [name for name, kind in zip(names, table.schema.types, strict=True) if _is_time(kind)]
+    candidates = list(dict.fromkeys([known, *dates] if known is not None else dates))
+    if not candidates:
+        raise TraceError(f"{where}: no column looks like times ({listed(TIMES)}); it has {listed(names)}: write a mapping")
+    if len(candidates) > 1:  # one may be when rows were received, or a due date: a guess would be a wrong result
+        raise TraceError(
+            f"{where}: {listed(candidates)} hold times, and none is named ts or time: rename the one that says when events "
+            f'happened to ts, or write a mapping (ts = {{ column = "{candidates[0]}" }})'
+        )
+    return candidates[0]
 
 
 def mapping_for(file: Path, type_name: str, fields: dict[str, MappedField]) -> Mapping:

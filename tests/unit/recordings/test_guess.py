@@ -5,9 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from slackline import Detector, Event, run
 from typer.testing import CliRunner
 
 from middleware.cli.main import application
@@ -86,3 +88,46 @@ def test_a_head_that_is_one_cell_names_the_delimiter(tmp_path: Path) -> None:
 def test_times_that_are_all_zero_are_those_of_events() -> None:
     table = pa.table({"ts": [0, 0], "x": [1.0, 2.0]})
     assert mapping_of(table, "Reading", "the table").ts.unit == "ns"
+
+
+NOON = pa.array([1_700_000_000 * 10**9], pa.timestamp("ns"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "chosen"),
+    [
+        (("received", "ts"), "ts"),
+        (("received", "Time"), "Time"),
+        (("received", "event_time"), "event_time"),
+        (("created",), "created"),
+        (("date",), "date"),
+    ],
+)
+def test_a_name_or_being_the_only_one_makes_a_column_of_dates_the_event_time(columns: tuple[str, ...], chosen: str) -> None:
+    assert mapping_of(pa.table(dict.fromkeys(columns, NOON)), "Order", "the table").ts.column == chosen
+
+
+@pytest.mark.parametrize("columns", [("created", "received"), ("date", "due"), ("due", "date"), ("due", "shipped", "t")])
+def test_of_several_columns_of_dates_none_is_guessed(columns: tuple[str, ...]) -> None:
+    table = pa.table(dict.fromkeys(columns, NOON))
+    with pytest.raises(TraceError, match=r"the table: .* hold times, and none is named ts or time: rename") as found:
+        mapping_of(table, "Order", "the table")
+    assert all(name in str(found.value) for name in columns)
+
+
+def test_a_frame_with_several_columns_of_dates_is_asked_about(tmp_path: Path) -> None:
+    class Order(Event):
+        item: str
+
+    class Orders(Detector):
+        subscribes, publishes = (Order,), ()
+
+        def on_event(self, event: Order) -> None:
+            return None
+
+    table = pa.table({"item": ["cup"], "created": NOON, "received": NOON})
+    pq.write_table(table, tmp_path / "orders.parquet")
+    for source in (table, table.to_pandas(), pl.from_arrow(table), tmp_path / "orders.parquet"):
+        with pytest.raises(TraceError, match="created, received hold times"):
+            run(source, [Orders()])
+    assert run(table.rename_columns(["item", "ts", "received"]), [Orders()]).events == 1
