@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import HealthCheck, settings
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background jobs, and inherited by all they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+os.environ["TZ"] = "UTC"  # commands show local times, and their output is compared
+time.tzset()
 
 # The machine may be busy. Examples are drawn anew in each run: fewer at a time, so that runs are often.
 settings.register_profile("untimed", settings(), deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

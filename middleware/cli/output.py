@@ -23,6 +23,8 @@ from middleware.model.errors import (
     UnreachableError,
     WireError,
 )
+from middleware.model.event import Event
+from middleware.model.quantities import local_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -237,6 +239,14 @@ def log_as_json() -> None:
 
 def _encodable(value: object) -> object:
     return msgspec.to_builtins(value, enc_hook=repr, str_keys=True)
+
+
+def event_text(event: Event) -> str:
+    """An event for people: as Python shows it, with its time as ``local_time``."""
+    shown, ts = repr(event), event.ts
+    for before in " (":
+        shown = shown.replace(f"{before}ts={ts},", f"{before}ts={local_time(ts)},")
+    return shown
 
 
 def print_error(error: BaseException) -> None:

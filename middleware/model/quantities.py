@@ -107,6 +107,8 @@ _LONG = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 UNIX_TIMES = range(631_152_000 * 10**9, 4_102_444_800 * 10**9)
 """Nanoseconds that are likely to be Unix time: 1990 to 2100."""
 
+_EPOCH = datetime(1970, 1, 1)
+
 
 def is_wall_clock(times: Iterable[int]) -> bool:
     """Whether event times are Unix time: most of them are likely to be (``UNIX_TIMES``). A few wrong ones change nothing.
@@ -137,14 +139,49 @@ def spoken_duration(nanoseconds: int) -> str:
 
 
 def spoken_time(nanoseconds: int) -> str:
-    """A moment for people: date and time (UTC) if it is likely to be Unix time, else seconds from zero.
+    """A moment for people: local date and time if it is likely to be Unix time, else seconds from zero.
 
-    >>> spoken_time(1_700_000_000_123_456_789), spoken_time(75_250_000_000)
-    ('2023-11-14 22:13:20.123', '75.250 s')
+    >>> spoken_time(75_250_000_000)
+    '75.250 s'
     """
     if nanoseconds not in UNIX_TIMES:
         return f"{nanoseconds / NANOSECONDS['s']:,.3f} s"
-    return f"{datetime.fromtimestamp(nanoseconds // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{nanoseconds % 10**9 // 10**6:03}"
+    moment = _local(nanoseconds)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{nanoseconds % 10**9 // 10**6:03}{_offset(moment)}"
+
+
+def local_time(at: int) -> str:
+    """``exact_time`` for people: in the time zone of this machine, with its offset from UTC. Both can be given to commands."""
+    if at not in UNIX_TIMES:
+        return str(at)
+    moment = _local(at)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{_fraction(at)}{_offset(moment)}"
+
+
+def local_day_time(at: int) -> int:
+    """Nanoseconds since midnight in the time zone of this machine, as its clocks show them."""
+    moment = _local(at)
+    return (moment.hour * 3_600 + moment.minute * 60 + moment.second) * 10**9 + at % 10**9
+
+
+def from_local(at: int) -> int:
+    """Unix time (ns) of a local date and time that was read as if it were UTC; the first of two where clocks are set back."""
+    moment = (_EPOCH + timedelta(seconds=at // 10**9)).astimezone()
+    return at - (moment.utcoffset() or timedelta()) // timedelta(seconds=1) * 10**9
+
+
+def _local(at: int) -> datetime:
+    return datetime.fromtimestamp(at // 10**9, UTC).astimezone()
+
+
+def _offset(moment: datetime) -> str:
+    """The offset from UTC of a moment of whole seconds, as ISO 8601 has it."""
+    return moment.isoformat()[len("2023-11-14T22:13:20") :].replace("+00:00", "Z")
+
+
+def _fraction(at: int) -> str:
+    digits = f"{at % 10**9:09}".rstrip("0")
+    return f".{digits}" if digits else ""
 
 
 def exact_time(at: int) -> str:
@@ -155,8 +192,7 @@ def exact_time(at: int) -> str:
     """
     if at not in UNIX_TIMES:
         return str(at)
-    fraction = f"{at % 10**9:09}".rstrip("0")
-    return f"{_second(at // 10**9)}{'.' if fraction else ''}{fraction}Z"
+    return f"{_second(at // 10**9)}{_fraction(at)}Z"
 
 
 @lru_cache(256)

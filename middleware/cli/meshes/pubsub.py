@@ -16,7 +16,7 @@ import typer
 from middleware.broker.ingress.receipts import REPORTED
 from middleware.cli.command_options import AllowList, KeyFile, NodeName
 from middleware.cli.meshes.awaited import report_missing_publishers
-from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, event_text, write_json
 from middleware.installation import install
 from middleware.link.codec import OnSlow, Sample, name_of
 from middleware.link.frames import misnamed
@@ -24,7 +24,7 @@ from middleware.model.block.arrays import sound
 from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import EventError, NetworkError, SlacklineError, TraceError
 from middleware.model.event import END, Event, EventTypes
-from middleware.model.quantities import exact_time
+from middleware.model.quantities import local_time
 from middleware.model.words import meant, shown
 from middleware.runtime.clients import Consistency, Publisher, Receipt, Subscriber
 from middleware.runtime.json_records import Record, as_record, event_of, own_fields, sendable
@@ -169,7 +169,7 @@ def _print(subscriber: Subscriber, count: int | None, json_file: str | None, res
         with _writer(json_file, "a" if resumes else "w") if json_file is not None else nullcontext() as lines:
             for number, change in enumerate(subscriber, 1):
                 if not isinstance(change, Watermark):
-                    at = exact_time(change.event.ts)
+                    at = local_time(change.event.ts)
                     if subscriber.gaps != gaps:
                         gaps = subscriber.gaps
                         aside.print(f"gap: changes are missing between {last} and {at}", markup=False)
@@ -234,13 +234,9 @@ def described(change: Change) -> Record:
 
 def _line(change: Change) -> str:
     if isinstance(change, Watermark):
-        return "= the end" if change.ts == END else f"= final up to {exact_time(change.ts)}"
+        return "= the end" if change.ts == END else f"= final up to {local_time(change.ts)}"
     sign = "+" if isinstance(change, Insert) else "~" if type(change).__name__ == "Revise" else "-"
-    ts = change.event.ts
-    shown = repr(change.event)
-    for before in " (":
-        shown = shown.replace(f"{before}ts={ts},", f"{before}ts={exact_time(ts)},")
-    return f"{sign} {shown}"
+    return f"{sign} {event_text(change.event)}"
 
 
 def _writer(file: str, mode: str) -> IO[str]:
@@ -327,7 +323,7 @@ def describe_receipt(receipt: Receipt) -> list[str]:
 
 def _described(sample: Sample) -> str:
     which = "" if sample.id is None else f" ({sample.source!r}, {sample.id})"
-    when = "" if sample.ts is None else f" at {exact_time(sample.ts)}"
+    when = "" if sample.ts is None else f" at {local_time(sample.ts)}"
     return f"{sample.type}{which}{when}" + (f": {sample.details}" if sample.details else "")
 
 

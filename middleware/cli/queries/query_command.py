@@ -15,12 +15,21 @@ from detectors.sequence.explain_sequence import explain
 from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.sequence.whynot import why_not
 from middleware.cli.meshes.pubsub import described
-from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error, results
+from middleware.cli.output import (
+    STANDARD_OUTPUT,
+    ExitCode,
+    JsonFile,
+    console,
+    event_text,
+    kept_for_results,
+    print_error,
+    results,
+)
 from middleware.cli.queries.inputs import QueryInput, lateness_of, source_of
 from middleware.cli.queries.mesh_feed import MeshFeed
 from middleware.cli.queries.query_feed import Repeats, UnitFailures, batch_of, needed, only
 from middleware.cli.result_files import KINDS, FinalsFile, check_not_read, check_results
-from middleware.model.change import Batch, Change, Insert, Revise
+from middleware.model.change import Batch, Change, Insert, Revise, Watermark
 from middleware.model.errors import RunError, SlacklineError
 from middleware.model.event import END, IDENTITY, Event, type_name
 
@@ -233,19 +242,20 @@ class _Lines:
     def show(self, change: Change | None, final: Event | None) -> bool:
         """Show a change or a final; False when enough has been shown."""
         if change is not None:
+            assert not isinstance(change, Watermark), "changes of a delta"
             kind = "early" if isinstance(change, Insert) else "revised" if isinstance(change, Revise) else "withdrawn"
             self._totals[kind] += 1
             if not self._changes:
                 return True
             sign = {"early": "+", "revised": "~", "withdrawn": "-"}[kind]
-            self._write(change, f"{sign} {getattr(change, 'event', None)!r}")
+            self._write(change, f"{sign} {event_text(change.event)}")
         elif final is not None:
             self._totals["final"] += 1
             if self._results is not None:
                 self._results.add(final)
             if self._changes:
                 return True
-            self._write(Insert(final), repr(final))
+            self._write(Insert(final), event_text(final))
         if self._left is not None:
             self._left -= 1
         return self._left != 0
@@ -310,6 +320,6 @@ def _explain_event(plan: SequenceQuery, data: QueryInput, named: str, screen: Co
         raise SlacklineError(
             f"there is no event {named} among the {len(there):,} that the query reads: {_named(there.values())}"
         )
-    screen.print(repr(event), markup=False)
+    screen.print(event_text(event), markup=False)
     for line in why_not(plan.plan, there.values(), event):
         screen.print(f"  {line}", markup=False, soft_wrap=True)

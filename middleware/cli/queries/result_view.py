@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from detectors.cql.catalog import TS, Attribute, CatalogStream
@@ -12,24 +12,18 @@ from detectors.language.value_types import Type
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.event import IDENTITY, Event, Identity, Value, type_name
+from middleware.model.quantities import UNIX_TIMES, local_time
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CALENDAR = 10**17
-"""Times beyond this (nanoseconds; 1973) are shown as dates, smaller ones as seconds."""
 
 ROWS = 20
 """Rows of the live table: the latest results."""
 
 
 def time_text(ts: int) -> str:
-    """A time as a date, or as seconds if it is a small number."""
-    if abs(ts) < _CALENDAR:
-        return f"{ts / 1e9:.9f}".rstrip("0").rstrip(".")
-    moment = _EPOCH + timedelta(microseconds=ts // 1000)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{ts % 10**9:09d}".rstrip("0").rstrip(".")
+    """A time as a local date if it is likely to be Unix time, else as seconds."""
+    return local_time(ts) if ts in UNIX_TIMES else f"{Decimal(ts).scaleb(-9):f}"
 
 
 def value_text(value: Value, attribute: Attribute) -> str:

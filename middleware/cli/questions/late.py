@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from middleware.cli.meshes.pubsub import describe_receipt
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.link.codec import BLOCK_TARGET, BlockHead, array_of, packed
 from middleware.model.errors import LedgerError, last_line
-from middleware.model.quantities import exact_time, spoken_duration
+from middleware.model.quantities import local_time, spoken_duration, spoken_time
 from middleware.runtime.storage.late_ledger import LedgerEntry, Query, deleted_from, read_entry, read_ledger, summary
 
 app = typer.Typer(
@@ -81,7 +80,7 @@ def list_(
         for entry in entries:
             by = last_line(entry.details) if entry.reason in _UNTIMED else spoken_duration(entry.lateness)
             about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), by
-            rows.add_row(str(entry.number), _moment(entry.at), *map(escape, (entry.detector, *about)))
+            rows.add_row(str(entry.number), spoken_time(entry.at), *map(escape, (entry.detector, *about)))
         screen.print(rows)
     if total := sum(gone.values()):
         most = [f"{count:,} of {escape(source)}" for source, count in gone.items() if source is not None][:3]
@@ -117,16 +116,16 @@ def show(
     entry = read_entry(ledger, number)
     screen = console(json)
     who = f"detector {entry.detector}" if entry.detector else "the node, where it came in"
-    screen.print(f"entry {entry.number}, reported {_moment(entry.at)} by {who} of node {entry.node}", markup=False)
+    screen.print(f"entry {entry.number}, reported {spoken_time(entry.at)} by {who} of node {entry.node}", markup=False)
     screen.print(
-        f"  {entry.change} of {entry.type} ({entry.source!r}, {entry.id}), ts {entry.ts}",
+        f"  {entry.change} of {entry.type} ({entry.source!r}, {entry.id}), ts {local_time(entry.ts)}",
         markup=False,
     )
     screen.print(f"  {entry.reason}: {_why(entry)}", markup=False)
     if entry.clk is not None and entry.k is not None:
         lateness = entry.clk - entry.bound
         clocks = (
-            f"clk {exact_time(entry.clk)}, K {spoken_duration(entry.k)}, final up to {exact_time(entry.bound)} "
+            f"clk {local_time(entry.clk)}, K {spoken_duration(entry.k)}, final up to {local_time(entry.bound)} "
             f"({spoken_duration(lateness)} behind clk)"
         )
         screen.print(f"  {clocks}", markup=False)
@@ -245,10 +244,10 @@ def _why(entry: LedgerEntry) -> str:
         return f"only nodes send this type: {entry.details}"
     by = spoken_duration(entry.lateness)
     if entry.reason == "ahead":
-        return f"{by} beyond {entry.bound}, which was as far as it could be believed"
+        return f"{by} beyond {local_time(entry.bound)}, which was as far as it could be believed"
     if entry.detector:
-        return f"{by} below {entry.bound}, up to which its results were final"
-    return f"{by} below {entry.bound}, up to which the node had promised that nothing more comes"
+        return f"{by} below {local_time(entry.bound)}, up to which its results were final"
+    return f"{by} below {local_time(entry.bound)}, up to which the node had promised that nothing more comes"
 
 
 def _fields(entry: LedgerEntry) -> str:
@@ -261,7 +260,3 @@ def _fields(entry: LedgerEntry) -> str:
 def _as_values(entry: LedgerEntry) -> dict[str, object]:
     fields = msgspec.structs.asdict(entry)
     return fields | {"record": msgspec.msgpack.decode(entry.record), "lateness": entry.lateness}
-
-
-def _moment(at: int) -> str:
-    return datetime.fromtimestamp(at / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")

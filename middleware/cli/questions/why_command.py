@@ -16,7 +16,7 @@ import typer
 from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
 from middleware.model.errors import EventError, RunError, ScenarioError
 from middleware.model.event import IDENTITY, ORDER, TS, Event, EventType, Identity, type_name
-from middleware.model.quantities import UNIX_TIMES
+from middleware.model.quantities import UNIX_TIMES, from_local, local_day_time
 from middleware.model.time import SECOND
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from middleware.runtime.scenario import Scenario
 
 _SHOWN = 5
+_HAS_OFFSET = re.compile(r":.*(Z|[+-]\d\d(:?\d\d)?)$", re.IGNORECASE)
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
 
 
@@ -58,7 +59,7 @@ def why(
     """Why a result came: what it rests on, down to the raw events, and each correction with the late event that made it.
 
     Detectors are run again over what the log or the trace has; the nodes run on undisturbed. TIME is seconds of the recording,
-    a time of day (UTC), or a date with one.
+    a time of day, or a date with one; local, unless it says otherwise (Z, +02:00).
 
     Ends with 1 if nothing fits.
 
@@ -134,7 +135,7 @@ class ResultFilter:
         """Whether a result is like that."""
         if not all(_is(getattr(event, name), value) for name, value in self._fields.items()):
             return False
-        ts = _of_day(event.ts) if self._is_of_day(event.ts) else event.ts
+        ts = local_day_time(event.ts) if self._is_of_day(event.ts) else event.ts
         if (self._after is not None and ts < self._after) or (self.before is not None and ts > self.before):
             return False
         return not self._corrected or len(past.moments(IDENTITY(event))) > 1
@@ -222,7 +223,7 @@ def _type(plan: Scenario, name: str) -> EventType:
 
 
 def moment_of(text: str) -> int:
-    """A moment, ns: seconds, a time of day, or a date."""
+    """A moment, ns: seconds, a time of day, or a date, which is local unless it has an offset from UTC."""
     from middleware.connect.messages.reading import moment
 
     if clock := _CLOCK.fullmatch(text):
@@ -230,13 +231,9 @@ def moment_of(text: str) -> int:
     with suppress(ArithmeticError, ValueError):  # infinite, or not a number
         return round(Decimal(text.removesuffix("s")) * SECOND)
     try:
-        return moment(text)
-    except ValueError:
+        return moment(text) if _HAS_OFFSET.search(text) else from_local(moment(text))
+    except (ValueError, OverflowError):
         raise typer.BadParameter(f"{text!r} is no time: write 7.5 (seconds), 12:03:10, or 2026-05-01T12:03:10") from None
-
-
-def _of_day(ts: int) -> int:
-    return ts % (24 * 3600 * SECOND)
 
 
 def _is(value: Any, text: str) -> bool:

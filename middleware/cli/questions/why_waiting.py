@@ -14,7 +14,7 @@ from middleware.cli.command_options import AllowList, KeyFile, NodeNames, candid
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.model.errors import NetworkError
 from middleware.model.event import END
-from middleware.model.quantities import exact_time
+from middleware.model.quantities import local_time
 from middleware.observe.mesh import Lookout
 
 if TYPE_CHECKING:
@@ -106,9 +106,9 @@ class MeshWaits(msgspec.Struct):
     def _explained(self, name: str, final: int | None) -> list[str]:
         clock = max((node.clock for node in self.nodes if node.clock is not None), default=None)
         waiting = any(unit.waiting or unit.halted for node in self.nodes for unit in node.units)
-        lines = [_ALPHA.sub(_rounded, _TIME.sub(_as_utc, line)) for line in explain(self.nodes, name)]
+        lines = [_ALPHA.sub(_rounded, _TIME.sub(_as_time, line)) for line in explain(self.nodes, name)]
         if final is not None and final != END and clock is not None and final >= clock and not waiting and not self.silent:
-            up_to = _TIME.sub(_as_utc, f"all that has come is final, up to {final}")
+            up_to = _TIME.sub(_as_time, f"all that has come is final, up to {final}")
             if not any(UNENDED in line for line in lines):
                 return [f"{name}: nothing waits: {up_to}"]
             lines.insert(0, f"{name}: {up_to}; its end has not come:")
@@ -117,8 +117,8 @@ class MeshWaits(msgspec.Struct):
         return lines
 
 
-def _as_utc(found: re.Match[str]) -> str:
-    return exact_time(int(found[0]))
+def _as_time(found: re.Match[str]) -> str:
+    return local_time(int(found[0]))
 
 
 def _rounded(found: re.Match[str]) -> str:

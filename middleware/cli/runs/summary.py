@@ -15,7 +15,7 @@ from middleware.cli.output import table
 from middleware.cli.runs.detections import DetectionLatency, Detections, found_by_type, latest, lines, pictured
 from middleware.cli.runs.skipped_events import SkippedEvents, lateness, lost, skipped_events
 from middleware.model.event import IDENTITY, ORDER, Event, type_name
-from middleware.model.quantities import exact_time, spoken_duration
+from middleware.model.quantities import local_time, spoken_duration
 from middleware.recordings.files.tally import BadLines
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.report import MOST_FAILURES, NodeReport
@@ -329,7 +329,7 @@ def _show_failures(mode: str, one: RunSummary, screen: Console) -> None:
         for message, times in list(unit.errors.items())[:_ERRORS_SHOWN]:
             screen.print(f"  {times:,} x {message}", markup=False, soft_wrap=True)
         if unit.first:
-            at = _TIME.sub(lambda found: exact_time(int(found[0])), unit.first)
+            at = _TIME.sub(lambda found: local_time(int(found[0])), unit.first)
             screen.print(f"  first at {at}", markup=False, soft_wrap=True)
 
 

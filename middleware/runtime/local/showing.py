@@ -12,7 +12,7 @@ from middleware.installation import needed
 from middleware.model.block.block import Block
 from middleware.model.errors import EventError, SlacklineError
 from middleware.model.event import ORDER, Event, EventType, field_names, type_name
-from middleware.model.quantities import UNIX_TIMES, spoken_time
+from middleware.model.quantities import spoken_time
 from middleware.model.schema import arrow_schema, time_type
 from middleware.model.time import SECOND
 from middleware.runtime.json_records import flat
@@ -104,7 +104,7 @@ def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:
     axes.imshow(shares, aspect="auto", cmap="Blues", extent=(0, seconds, len(counts), 0), interpolation="nearest")
     names = [f"{name} ({len(finals[name]):,})" for name in chosen]
     axes.set_yticks([at + 0.5 for at in range(len(names))], names)
-    axes.set_xlabel(f"seconds after {spoken_time(first)}{' UTC' if first in UNIX_TIMES else ''}")
+    axes.set_xlabel(f"seconds after {spoken_time(first)}")
     axes.set_title("final results over time, each row by its own most")
     drawn: Axes = axes
     return drawn

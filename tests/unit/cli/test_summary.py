@@ -107,7 +107,7 @@ def test_what_was_found_stands_first_by_type_and_with_the_latest_ones() -> None:
     assert found["Siren"] == Detections()
     newest = lines(latest(finals, ["Stop"]))
     assert len(newest) == 10
-    assert newest[-1] == ("2023-11-14 22:13:49.000", "Stop", "truck=29")
+    assert newest[-1] == ("2023-11-14 22:13:49.000Z", "Stop", "truck=29")
     run = replace(RUN, found=found, latency_by_type={"Stop": DetectionLatency(1.0, 2.0, 30)})
     result = ScenarioSummary("yard", "out", 60, 60, True, {}, ["Stop", "Siren"], {"speculative": run}, latest=newest)
     screen = Console(file=io.StringIO(), width=100)
@@ -119,7 +119,7 @@ def test_what_was_found_stands_first_by_type_and_with_the_latest_ones() -> None:
         for line in text.splitlines()
         if "│" in line
     }
-    assert cells["Stop"] == ["30", "33", "4", "3", "1 / 2", "2023-11-14 22:13:49.000"]
+    assert cells["Stop"] == ["30", "33", "4", "3", "1 / 2", "2023-11-14 22:13:49.000Z"]
     assert cells["Siren"][0] == "0", "of what people wait for, nothing is news, too"
     assert "Motion" not in cells
     assert "and 30 of 1 other types" in text

@@ -73,7 +73,7 @@ def test_a_page_names_each_detector_and_is_sound() -> None:
     page = ElementTree.fromstring(html)
     rows = [["".join(cell.itertext()) for cell in row] for row in page.iter("tr")]
     assert rows[1][:2] == ["Rises", "99"]
-    assert rows[1][3:5] == ["2023-11-14 22:13:21.000", "2023-11-14 22:14:59.000"]
+    assert rows[1][3:5] == ["2023-11-14 22:13:21.000Z", "2023-11-14 22:14:59.000Z"]
     assert rows[2][:2] == ["Zeros & <more>", "0"]
     bars = [len(list(svg.iter("rect"))) for svg in page.iter("svg")]
     assert bars == [99, 0], "one for each second in which there was one"
@@ -118,7 +118,7 @@ def test_a_drawing_has_a_row_for_each_detector() -> None:
     assert image.get_array().shape == (2, 120)
     assert image.get_array()[0].sum() == 99
     assert image.get_array()[1].sum() == 0
-    assert "seconds after 2023-11-14 22:13:21.000 UTC" in axes.get_xlabel()
+    assert "seconds after 2023-11-14 22:13:21.000Z" in axes.get_xlabel()
     matplotlib.pyplot.close(axes.figure)
 
 
