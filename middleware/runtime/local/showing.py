@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from html import escape
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,11 @@ from middleware.model.quantities import spoken_time
 from middleware.model.schema import arrow_schema, time_type
 from middleware.model.time import SECOND
 from middleware.runtime.json_records import flat
+from middleware.runtime.local.binning import Bins, binned
 
 if TYPE_CHECKING:
     import pyarrow
     from matplotlib.axes import Axes
-
-_BINS = 120
-"""The number of parts of the whole time in which results are counted."""
 
 _MOST = 24
 """The most detectors on a page or a drawing: those with the most results."""
@@ -44,7 +43,14 @@ def page(headline: str, finals: Mapping[str, Sequence[Event]], skipped: Mapping[
     for name in chosen:
         events = finals[name]
         first, last = (spoken_time(events[at].ts) if events else "" for at in (0, -1))
-        cells = [escape(name), f"{len(events):,}", f"{skipped.get(name, 0):,}", first, last, _strip(_counts(events, span))]
+        cells = [
+            escape(name),
+            f"{len(events):,}",
+            f"{skipped.get(name, 0):,}",
+            first,
+            last,
+            _strip(binned(_times(events), span), span),
+        ]
         rows.append("<tr>" + "".join(f'<td style="{_STYLE}">{cell}</td>' for cell in cells) + "</tr>")
     heads = ["detector", "final", "skipped", "first at", "last at", "results over time"]
     head = "<tr>" + "".join(f'<th scope="col" style="{_STYLE}">{each}</th>' for each in heads) + "</tr>"
@@ -97,11 +103,14 @@ def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:
     """Draw the results of each detector over time, as a map of counts, with matplotlib; returns the axes. O(results)."""
     pyplot = needed("matplotlib.pyplot", "evaluate")
     chosen, (first, last) = _chosen(finals), _span(finals)
-    counts = [_counts(finals[name], (first, last)) for name in chosen] or [[0] * _BINS]
-    _, axes = pyplot.subplots(figsize=(9, 1 + 0.3 * len(counts)), layout="constrained")
-    shares = [[count / (max(row) or 1) for count in row] for row in counts]
-    seconds = max(last - first, 1) / SECOND
-    axes.imshow(shares, aspect="auto", cmap="Blues", extent=(0, seconds, len(counts), 0), interpolation="nearest")
+    _, axes = pyplot.subplots(figsize=(9, 1 + 0.3 * max(len(chosen), 1)), layout="constrained")
+    for at, name in enumerate(chosen):  # each row has bins of its own
+        start, width, counts = binned(_times(finals[name]), (first, last))
+        ends = start / SECOND, (start + width * len(counts)) / SECOND
+        shares = [[count / (max(counts) or 1) for count in counts]]
+        look = {"aspect": "auto", "cmap": "Blues", "interpolation": "nearest", "vmin": 0, "vmax": 1}
+        axes.imshow(shares, extent=(*ends, at + 1, at), **look)
+    axes.set(xlim=(0, max(last - first, 1) / SECOND), ylim=(max(len(chosen), 1), 0))
     names = [f"{name} ({len(finals[name]):,})" for name in chosen]
     axes.set_yticks([at + 0.5 for at in range(len(names))], names)
     axes.set_xlabel(f"seconds after {spoken_time(first)}")
@@ -160,23 +169,21 @@ def _span(finals: Mapping[str, Sequence[Event]]) -> tuple[int, int]:
     return min(times, default=0), max(times, default=0)
 
 
-def _counts(events: Iterable[Event], span: tuple[int, int]) -> list[int]:
-    """The number of events in each part of the span."""
-    first, last = span
-    counts = [0] * _BINS
-    for event in events:
-        counts[min((event.ts - first) * _BINS // (last - first + 1), _BINS - 1)] += 1
-    return counts
+def _times(events: Sequence[Event]) -> list[int]:
+    times: list[int] = events.times.tolist() if isinstance(events, Block) else [event.ts for event in events]
+    return times
 
 
-def _strip(counts: Sequence[int]) -> str:
-    """A strip of bars as SVG."""
-    most, width = max(counts) or 1, _WIDTH / _BINS
+def _strip(bins: Bins, span: tuple[int, int]) -> str:
+    """A strip of bars as SVG: the bins, as far as they lie in the span."""
+    counts, scale = bins.counts, _WIDTH / (span[1] - span[0] + 1)
+    most = max(counts) or 1
+    edges = [min(max((bins.start + at * bins.width) * scale, 0), _WIDTH) for at in range(len(counts) + 1)]
     bars = [
-        f'<rect x="{at * width:g}" y="{_HEIGHT - tall:.1f}" width="{width:g}" height="{tall:.1f}"/>'
-        for at, count in enumerate(counts)
+        f'<rect x="{left:g}" y="{_HEIGHT - tall:.1f}" width="{right - left:g}" height="{tall:.1f}"/>'
+        for count, (left, right) in zip(counts, pairwise(edges), strict=True)
         if count and (tall := max(_HEIGHT * count / most, 1.0))
     ]
-    label = f"at most {most:,} in one of {_BINS} parts of the time" if any(counts) else "none"
+    label = f"at most {most:,} in one of {len(counts)} parts of the time" if any(counts) else "none"
     shape = f'width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{label}" fill="currentColor"'
     return f"<svg {shape}>{''.join(bars)}</svg>"
