@@ -24,12 +24,14 @@ from middleware.model.errors import (
     WireError,
 )
 from middleware.model.event import Event
-from middleware.model.quantities import local_time
+from middleware.model.quantities import format_duration, local_time
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from middleware.ordering.records import LateSummary
 
 STANDARD_OUTPUT = "-"
 
@@ -257,6 +259,15 @@ def print_error(error: BaseException) -> None:
     lines = [str(error) or type(error).__name__, *getattr(error, "__notes__", ())]
     block = "\n".join(lines).replace("\n", "\n  ")
     Console(stderr=True, soft_wrap=True, highlight=False).print(Text("error: ", style="bold red"), Text(block), sep="")
+
+
+def print_late(late: LateSummary) -> None:
+    """Print one line on standard error about the events that a command skipped as late, and the option that takes them."""
+    from rich.console import Console
+    from rich.text import Text
+
+    text = f"{late}: --lateness {format_duration(late.lateness)} takes all"
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text("warning: ", style="bold yellow"), Text(text), sep="")
 
 
 def exit_code(error: SlacklineError) -> ExitCode:

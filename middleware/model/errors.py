@@ -83,7 +83,11 @@ class LedgerError(SlacklineError):
 
 
 class LateEventError(SlacklineError):
-    """A late event reached a detector whose policy for late events is ``error``."""
+    """Events came too late where none may: the policy for late events is ``error``, or the result of a run is checked."""
+
+
+class LateEventWarning(UserWarning):
+    """Events came too late for a run and are in none of its results."""
 
 
 class WindowError(SlacklineError):

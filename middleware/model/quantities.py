@@ -103,6 +103,16 @@ def format_duration(nanoseconds: int) -> str:
     return f"{nanoseconds}ns"
 
 
+def two_digits_up(nanoseconds: int) -> int:
+    """A duration of at least so much, in two digits: as one would write it down.
+
+    >>> two_digits_up(4_210_000_001), two_digits_up(99)
+    (4300000000, 99)
+    """
+    step: int = 10 ** max(len(str(nanoseconds)) - 2, 0)
+    return -(-nanoseconds // step) * step
+
+
 _LONG = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 UNIX_TIMES = range(631_152_000 * 10**9, 4_102_444_800 * 10**9)
 """Nanoseconds that are likely to be Unix time: 1990 to 2100."""

@@ -2,22 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from middleware.model.event import Event
+from middleware.model.event import IDENTITY, Event
+from middleware.model.quantities import format_duration, two_digits_up
+from middleware.model.words import listed
 from middleware.ordering.lanes.retraction import EventResults
 
 
 class Late(msgspec.Struct, frozen=True):
-    """An entry of the late ledger: an event beyond the allowed lateness, and the unit's clk, K and ``final`` then (ns)."""
+    """An entry of the late ledger: an event beyond the allowed lateness, and the unit's clk, K and ``final`` (ns) before it
+    arrived."""
 
     event: Event
     change: str
     clk: int
     k: int
     final: int
+
+
+class LateSummary(NamedTuple):
+    """The events that detectors listed as late: how many of them there are, how late they came, what would have taken them.
+
+    ``counts``
+        by detector, how many it listed.
+    ``worst``
+        by how much (ns) the latest missed what was final already.
+    ``lateness``
+        an allowed lateness (ns) with which none of them is late, rounded up to two digits.
+    """
+
+    events: int
+    counts: dict[str, int]
+    worst: int
+    lateness: int
+
+    @classmethod
+    def of(cls, ledgers: Mapping[str, Sequence[Late]]) -> LateSummary | None:
+        """The summary of ledgers by detector; None if nothing is late. O(entries)."""
+        entries = [entry for ledger in ledgers.values() for entry in ledger]
+        if not entries:
+            return None
+        # What is the allowed lateness behind clk is late already, hence one more. Events do not move clk less than they did if
+        # more of them are taken, so that this much is enough, whatever K was.
+        behind = max(entry.clk - entry.event.ts for entry in entries) + 1
+        return cls(
+            len({IDENTITY(entry.event) for entry in entries}),
+            {name: len(ledger) for name, ledger in ledgers.items() if ledger},
+            max(entry.final - entry.event.ts for entry in entries),
+            two_digits_up(behind),
+        )
+
+    def __str__(self) -> str:
+        what = "1 event came too late and is" if self.events == 1 else f"{self.events:,} events came too late and are"
+        most = "by" if self.events == 1 else "at most by"
+        most_first = sorted(self.counts.items(), key=lambda item: -item[1])
+        counts = listed((f"{name} {count:,}" for name, count in most_first), 3)
+        return f"{what} skipped, {most} {format_duration(self.worst)} ({counts})"
 
 
 class LedgerEntries(NamedTuple):

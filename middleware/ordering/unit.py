@@ -236,10 +236,10 @@ class Unit(ABC):
         if not len(arrived):
             return NOTHING
         self._received += len(arrived)
-        top = self.timeline.newest
+        top, met = self.timeline.newest, (self.clock.clk, self.clock.k)  # before the arrival itself moves the clock
         events, late, is_ordered = admit(self.timeline, delta, arrived, mark, more)
         if late:
-            self._list_late(late, "insert")
+            self._list_late(late, "insert", *met)
         if isinstance(events, list):
             return ReadyEvents(events, []) if is_ordered else self._arrange(events, top)
         return ReadyEvents([], [], events if len(events) else None, is_ordered)
@@ -292,16 +292,17 @@ class Unit(ABC):
         for old, new in revises:
             self._refused[IDENTITY(new)] = max(old.ts, new.ts)
 
-    def _list_late(self, events: list[Event], change: str) -> None:
-        """List events as late, or raise LateEventError if that is the policy."""
-        clock, final = self.clock, self.timeline.final
+    def _list_late(self, events: list[Event], change: str, clk: int | None = None, k: int | None = None) -> None:
+        """List events as late, or raise LateEventError if that is the policy. ``clk``, ``k``: before they came, if not now."""
+        final = self.timeline.final
         if events and self.policies.late == "error":
             event = events[0]
             raise LateEventError(
                 f"{self.name}: {type_name(event.__class__)} of {event.source!r} with ts={event.ts} came when everything up to "
                 f"{final} was final already; raise lateness, or set the policy for late events to ledger"
             )
-        self.late += [Late(event, change, clock.clk, clock.k, final) for event in events]
+        clk, k = self.clock.clk if clk is None else clk, self.clock.k if k is None else k
+        self.late += [Late(event, change, clk, k, final) for event in events]
         self._late += len(events)
 
     # -- what waits, and what is ready ----------------------------------------------------------------------------------

@@ -15,17 +15,18 @@ from msgspec.structs import replace
 from middleware.broker.ingress.seen import SeenIds
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
-from middleware.model.errors import DetectorError, RunError
+from middleware.model.errors import DetectorError, LateEventError, RunError
 from middleware.model.event import END, IDENTITY, ORDER, Event, EventType, Identity, check_one_class_a_name, type_name
 from middleware.model.identity import clashing, named, published_types
 from middleware.model.operator import Operator
+from middleware.model.quantities import format_duration
 from middleware.model.words import shown
 from middleware.native import span
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
 from middleware.ordering.lanes.retraction import SKIPPED
 from middleware.ordering.policies import BUFFERING, Policies
-from middleware.ordering.records import Late, UnitStatistics
+from middleware.ordering.records import Late, LateSummary, UnitStatistics
 from middleware.ordering.unit import Unit
 from middleware.provenance.known_past import NodeStep, Past
 from middleware.provenance.why import Why, explain
@@ -164,9 +165,25 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
             pasts[event.__class__] = again(event.__class__)
         return explain(event, pasts[event.__class__], self.late_identities())
 
+    def check_nothing_late(self) -> None:
+        """Raise LateEventError if events were skipped as late: then the finals are those of the other events only.
+
+        A test of a detector calls it after ``run``, whose warning it would not see.
+        """
+        if summary := LateSummary.of(self.late):
+            raise LateEventError(late_message(summary))
+
     def late_identities(self) -> dict[str, set[Identity]]:
         """The ledgers as the oracle takes them: by detector, the identities of the raw events that came too late."""
         return {name: {IDENTITY(entry.event) for entry in ledger} for name, ledger in self.late.items()}
+
+
+def late_message(summary: LateSummary) -> str:
+    """The text on events that a run skipped as late, and what to do about it."""
+    return (
+        f"{summary}; result.late has them. A lateness of {format_duration(summary.lateness)} takes all: "
+        f"run(..., policies=Policies(lateness=Lateness(floor={summary.lateness:_})))"
+    )
 
 
 def run(

@@ -23,6 +23,7 @@ from middleware.cli.output import (
     event_text,
     kept_for_results,
     print_error,
+    print_late,
     results,
 )
 from middleware.cli.queries.inputs import QueryInput, lateness_of, source_of
@@ -32,6 +33,7 @@ from middleware.cli.result_files import KINDS, FinalsFile, check_not_read, check
 from middleware.model.change import Batch, Change, Insert, Revise, Watermark
 from middleware.model.errors import RunError, SlacklineError
 from middleware.model.event import END, IDENTITY, Event, type_name
+from middleware.ordering.records import LateSummary
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,7 +145,9 @@ def query(
                     break
         lines.ends()
     finally:
-        lines.close(sum(each.late for each in hierarchy.statistics()))
+        lines.close()
+        if late := LateSummary.of({unit.name: unit.late for unit in hierarchy.units}):
+            print_late(late)
         if algorithm is not None:
             screen.print(f"algorithm {algorithm}: {plan.work}")
         _print_notes(data, batches, repeats, failures, screen)
@@ -272,8 +276,8 @@ class _Lines:
         if self._results is not None:
             self._results.is_whole = True
 
-    def close(self, late: int) -> None:
-        """Sum up; ``late`` events were skipped."""
+    def close(self) -> None:
+        """Sum up."""
         for note in self._results.close() if self._results is not None else ():
             self._screen.print(note, style="yellow", markup=False, soft_wrap=True)
         totals = self._totals
@@ -281,8 +285,6 @@ class _Lines:
             f"{totals['final']:,} final; {totals['early']:,} came early, of which {totals['revised']:,} were revised "
             f"and {totals['withdrawn']:,} withdrawn"
         )
-        if late:
-            self._screen.print(f"{late:,} events came when results about them were final, and were skipped: raise --lateness")
         if self._json is not None and self._json is not results():
             self._json.close()
 

@@ -17,6 +17,7 @@ from middleware.model.errors import SlacklineError
 from middleware.model.event import END, EventType, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
+from middleware.ordering.records import LateSummary
 from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.scenario import Scenario, load_scenario
 
@@ -33,7 +34,7 @@ class ShellSession:
     ``folder``
         where the paths of SOURCE FILE start.
     ``late``
-        how many tuples came too late for the last run, and were skipped.
+        the tuples that came too late for the last run, and were skipped, in numbers; None if none did.
     ``failures``
         what failed in the last run, a sentence for each query or detector.
     """
@@ -56,7 +57,7 @@ class ShellSession:
         self.script = Script([event_type for _, event_type in self._known.items()], folder=folder)
         self._address = address
         self._folder = folder or Path()
-        self.late = 0
+        self.late: LateSummary | None = None
         self.failures: list[str] = []
         self._policies = Policies(alpha=0.0, lateness=Lateness(floor=lateness) if lateness is not None else Lateness())
 
@@ -120,7 +121,7 @@ class ShellSession:
 
         It ends when a query on the way has stopped, which makes no result final. ``failures`` says why.
         """
-        self.late, self.failures = 0, []
+        self.late, self.failures = None, []
         detectors = self.upstream(stream)
         if feed is None:
             feed = self.feed(detectors, stream)
@@ -130,7 +131,7 @@ class ShellSession:
         try:
             yield from self._results(name, feed, hierarchy, failed) if detectors else (only(name, batch) for batch in feed)
         finally:
-            self.late = sum(len(unit.late) for unit in hierarchy.units)
+            self.late = LateSummary.of({unit.name: unit.late for unit in hierarchy.units})
             self.failures = failed.sentences()
 
     @staticmethod

@@ -17,7 +17,7 @@ from detectors.cql.grammar import statements as s
 from detectors.cql.grammar.cql_parser import parse_statements
 from detectors.cql.planning.explain_statement import explained
 from middleware.cli.meshes.pubsub import described, event_types
-from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error, print_late
 from middleware.cli.queries.inputs import FileInput, lateness_of
 from middleware.cli.queries.prompt import prompt_session, statements
 from middleware.cli.queries.result_view import View
@@ -211,8 +211,10 @@ class Runner:
             if out is not None:
                 out.close()
             self.screen.print(f"{stream.name}: {view.summary()}", markup=False)
-            for note in [*feed.notes(), *([f"{session.late} tuples came too late (--lateness)"] if session.late else [])]:
+            for note in feed.notes():
                 self.screen.print(note, markup=False)
+            if session.late is not None:
+                print_late(session.late)
             for failure in session.failures:
                 self.has_failed = True
                 print_error(RunError(failure))

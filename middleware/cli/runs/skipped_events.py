@@ -12,7 +12,7 @@ import msgspec
 
 from middleware.broker.ingress.receipts import LOST
 from middleware.model.event import IDENTITY, NEVER, Event, Identity
-from middleware.model.quantities import spoken_duration
+from middleware.model.quantities import format_duration, spoken_duration, two_digits_up
 from middleware.runtime.storage.late_ledger import FILE, LedgerEntry, Query, read_ledger
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class SkippedEvents(msgspec.Struct, frozen=True):
         by how much (ns) the latest came too late, or the furthest was too far ahead.
     ``recorded``
         how many of them the recording itself has later than the detector's allowed lateness.
+    ``needed``
+        an allowed lateness (ns) that takes those which the recording itself has so late; 0 if there are none.
     ``ledger``
         where all of them are reported.
     """
@@ -43,6 +45,7 @@ class SkippedEvents(msgspec.Struct, frozen=True):
     types: dict[str, int]
     worst: int
     recorded: int
+    needed: int
     ledger: str
 
     def text(self) -> str:
@@ -54,6 +57,7 @@ class SkippedEvents(msgspec.Struct, frozen=True):
         same = (
             "the recording itself has " + ("all" if self.recorded == self.count else f"{self.recorded:,}") + " of them so late"
         )
+        same += f' (lateness = "{format_duration(self.needed)}" takes these)' if self.recorded else ""
         return f"{who} {self.count:,} events that came {how} {spoken_duration(self.worst)}: {types}{rest}; {same}"
 
 
@@ -83,10 +87,12 @@ def skipped_events(plan: Scenario, ledgers: Mapping[str, Path], recorded: Mappin
             groups.setdefault((entry.detector, entry.reason), []).append(entry)
         for (detector, reason), entries in groups.items():
             least = (policies.get(detector) or policies[""]).lateness.floor
-            so_late = sum(recorded.get((entry.source, entry.id), NEVER) > least for entry in entries) if reason == "late" else 0
+            behind = [recorded.get((entry.source, entry.id), NEVER) for entry in entries] if reason == "late" else []
+            so_late = [by for by in behind if by > least]
+            needed = two_digits_up(max(so_late, default=-1) + 1)
             types = dict(Counter(entry.type for entry in entries))
             worst = max(entry.lateness for entry in entries)
-            found.append(SkippedEvents(node, detector, reason, len(entries), types, worst, so_late, str(ledger)))
+            found.append(SkippedEvents(node, detector, reason, len(entries), types, worst, len(so_late), needed, str(ledger)))
     return sorted(found, key=lambda one: -one.count)
 
 

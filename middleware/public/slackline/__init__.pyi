@@ -58,6 +58,8 @@ from middleware.model.change import Retract as Retract
 from middleware.model.change import Revise as Revise
 from middleware.model.change import Watermark as Watermark
 from middleware.model.detector import Detector as Detector
+from middleware.model.errors import LateEventError as LateEventError
+from middleware.model.errors import LateEventWarning as LateEventWarning
 from middleware.model.errors import SlacklineError as SlacklineError
 from middleware.model.event import END as END
 from middleware.model.event import ORDER as ORDER

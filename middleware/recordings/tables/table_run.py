@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from middleware.installation import needed
 from middleware.model.change import Batch
 from middleware.model.detector import Detector
-from middleware.model.errors import TraceError
+from middleware.model.errors import LateEventWarning, TraceError
 from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.identity import named, published_types
 from middleware.model.operator import Operator
 from middleware.model.words import listed
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.policies import Policies
+from middleware.ordering.records import LateSummary
 from middleware.recordings.files.recording import Recording
 from middleware.recordings.schemas.types import declared_fields
 from middleware.runtime import engine
@@ -67,6 +68,10 @@ def run(
     while late events were missing do not count), DetectorFailedError is raised; with ``failing="skip"`` the detector is run
     without that event, which is listed in ``failures``.
 
+    Events that come later than the allowed lateness (``policies``; a second, or twice K) are in no result. They are listed in
+    ``late``, and one LateEventWarning says how many there are and which lateness takes them all. In a test,
+    ``result.check_nothing_late()`` raises LateEventError instead.
+
     ``batch`` events are taken to arrive at once. ``watch`` is called with every batch of changes that detectors publish.
     Events that arrive in order, as those of tables mostly do, are run in large steps, in half the time or less, unless
     ``watch`` or ``timer`` asks for small ones.
@@ -96,7 +101,10 @@ def run(
         reads = [detector.subscribes for detector in by_name.values() if not isinstance(detector, Operator)]
         readers = Counter(kind for kinds in reads for kind in kinds)
         found.make({kind for kinds in reads for kind in kinds if len(kinds) > 1 or readers[kind] > 1})
-    return engine.run(found, by_name, policies=policies, batch=batch, watch=watch, timer=timer, failing=failing)
+    result = engine.run(found, by_name, policies=policies, batch=batch, watch=watch, timer=timer, failing=failing)
+    if late := LateSummary.of(result.late):
+        warnings.warn(engine.late_message(late), LateEventWarning, stacklevel=2)
+    return result
 
 
 def events_in(

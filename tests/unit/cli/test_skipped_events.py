@@ -62,4 +62,5 @@ def test_ledgers_are_kept_and_held_against_the_recording(tmp_path: Path) -> None
     assert (stops.node, stops.reason, stops.count, stops.worst) == ("gate", "late", 2, 3 * SECOND)
     assert list(stops.types.values()) == [2]
     assert stops.recorded == 1, "one was two seconds late in the recording, the other hardly at all"
-    assert found["Patient"].recorded == 0
+    assert 'lateness = "2.1s" takes these' in stops.text(), "two seconds are late already"
+    assert found["Patient"].recorded == 0 and "takes" not in found["Patient"].text()
