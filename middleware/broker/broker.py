@@ -548,6 +548,11 @@ class Broker:
         """Events that have come in this step, whether they were taken or not: what bounds a step, whoever fills it."""
         return self._events_in - self._events_before
 
+    def came_before(self, count: int) -> None:
+        """Count events that a record of the log brings again: the detectors count them, too, and no step takes them."""
+        self._events_in += count
+        self._events_before += count
+
     def found_late(self, events: Iterable[Event], now: int) -> None:
         """The local detectors have reported these events of the last batch as late: charge the publishers that have sent
         them."""

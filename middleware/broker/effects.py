@@ -36,7 +36,8 @@ class Effects(msgspec.Struct):
 
 
 class BrokerStatistics(msgspec.Struct):
-    """Counts since the start. ``drops``: events or frames by reason. ``left``: peers that went, by role and reason.
+    """Counts since the start. ``events_in``: with those that the node took again from its log, as its detectors count them.
+    ``drops``: events or frames by reason. ``left``: peers that went, by role and reason.
 
     ``gaps``: intervals of raw identities kept. ``gathering``: nodes still waited for. ``attempts``: by source, events that
     others than its owner have tried to send.

@@ -153,6 +153,7 @@ def _split(record: Record) -> tuple[list[LogEntry], list[LogEntry]]:
 
 def _take_again(broker: Broker, taken: ReceivedPayload) -> None:
     for head, block in zip(taken.changes.blocks, taken.blocks, strict=True):
+        broker.came_before(head.count)
         reads = head.type in broker.subscriptions
         is_raw = taken.peer[0] == "publisher"
         sender = broker.senders.get(taken.peer)

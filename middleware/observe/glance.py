@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from middleware.broker.effects import BrokerStatistics
-from middleware.broker.ingress.receipts import LOST, REJECTIONS
+from middleware.broker.ingress.receipts import LOST, REJECTIONS, REPEATS
 from middleware.model.event import END
 from middleware.model.quantities import spoken_duration
 from middleware.model.time import SECOND
@@ -107,7 +107,7 @@ def _node_line(status: Status, before: _Before) -> NodeLine:
     now, past, seconds = status.vitals, before.vitals, before.seconds
     life = seconds if past is not None else max((now.at - now.started) / SECOND, 1e-9)
     published, corrected = _results(_counts(status), before.units.values())
-    received = now.counts.events_in - (past.counts.events_in if past is not None else 0)
+    received = _received(now) - (_received(past) if past is not None else 0)
     late = sum(unit.late for unit in _counts(status)) - sum(unit.late for unit in before.units.values())
     rejected = _rejected(now) - (_rejected(past) if past is not None else 0)
     lags = [behind for unit in status.units if (behind := lag(unit.watermark, status.clock)) is not None]
@@ -159,6 +159,11 @@ def _results(units: Iterable[UnitStatistics], before: Iterable[UnitStatistics]) 
     now, past = list(units), list(before)
     published = sum(unit.inserted for unit in now) - sum(unit.inserted for unit in past)
     return published, sum(u.revised + u.retracted for u in now) - sum(u.revised + u.retracted for u in past)
+
+
+def _received(vitals: Vitals) -> int:
+    """The number of events that came to a node, without repeats: its detectors never see these."""
+    return vitals.counts.events_in - sum(vitals.counts.drops.get(reason, 0) for reason in REPEATS)
 
 
 def _rejected(vitals: Vitals) -> int:

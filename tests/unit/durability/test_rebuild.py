@@ -83,6 +83,8 @@ def test_a_log_is_taken_again_by_detectors_that_have_changed(tmp_path: Path) -> 
     runner = DurableRunner(broker, hierarchy, TYPES, store, rebuild=True)
     final = hierarchy.units[0].final
     assert runner.recovered.events == 10
+    assert broker.statistics().events_in == hierarchy.statistics()[0].received == 10, "status counts the same for both"
+    assert broker.received == 0, "no step took them: a bound on steps does not count them"
     assert runner.recovered.withheld == sum(tick.ts <= final for tick in ticks) > 0
     runner.settle(100)
     runner.end()
