@@ -118,6 +118,7 @@ class _Line:
         self._address, self._keys = address, keys
         self._candidates: Sequence[str | None] = names or [None]
         self._open: dict[str | None, Inquiry] = {}
+        self._rejections: dict[str | None, str] = {}
         self._over = threading.Event()
 
     def ask(self, timeout: float) -> Status | None:
@@ -126,6 +127,7 @@ class _Line:
         enough = threading.Event()
         deadline = time.monotonic() + timeout
         several = len(self._candidates) > 1
+        self._rejections.clear()
 
         def ask(name: str | None) -> None:
             while not (enough.is_set() or self._over.is_set()) and (left := deadline - time.monotonic()) > 0:
@@ -133,7 +135,8 @@ class _Line:
                     answers[name] = self._inquiry(name, timeout).ask(min(left, _SLICE) if several else left)
                     enough.set()
                 except NetworkError:
-                    self._renew(name)
+                    if self._renew(name):
+                        return
                     enough.wait(_PAUSE)
 
         with ThreadPoolExecutor(len(self._candidates), thread_name_prefix="key") as pool:
@@ -150,17 +153,22 @@ class _Line:
             self._open[name] = Inquiry(self._address, keys=self._keys, node=name, patience=patience)
         return self._open[name]
 
-    def _renew(self, name: str | None) -> None:
-        """Renew a connection that one end has ended for good, since it does not come back."""
+    def _renew(self, name: str | None) -> bool:
+        """Renew a connection that one end has ended for good, since it does not come back. Returns whether the node rejects
+        this client: then it is asked no more, and the connection is closed, which would be dialled twenty times a second."""
         inquiry = self._open.get(name)
-        if inquiry is not None and inquiry.is_refused:
-            self._open.pop(name).close()
+        if inquiry is None or not (inquiry.is_refused or inquiry.is_rejected):
+            return False
+        if inquiry.is_rejected:
+            self._rejections[name] = inquiry.refusal or ""
+        self._open.pop(name).close()
+        return name in self._rejections
 
     def describe_silence(self, name: str, timeout: float) -> str:
         """One line about a node that has not answered. ``name``: its name, or "" if that is unknown."""
         who = f"node {name} at {self._address}" if name else f"the node at {self._address}"
         names = [each for each in self._candidates if each is not None and not name]
-        refusals = {inquiry.refusal for inquiry in self._open.values()}
+        refusals = {*self._rejections.values(), *(inquiry.refusal for inquiry in self._open.values())}
         if NOT_LISTED in refusals:
             return f"{who} rejects this client: {NOT_LISTED}"
         if len(names) <= 1 and (why := next(iter(refusals), None)) is not None:

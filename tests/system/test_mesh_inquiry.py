@@ -21,6 +21,7 @@ from middleware.observe.mesh import Lookout
 from middleware.runtime.clients import Publisher
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.transport.keys import Keys, new_keys
+from middleware.runtime.transport.zeromq import Transport
 
 pytestmark = pytest.mark.system
 
@@ -112,6 +113,33 @@ def test_whichever_allowed_key_answers_is_accepted(tmp_path: Path, keys: dict[st
         code, _, err = invoked(first.address, *other)
         assert code == ExitCode.FAILED
         assert f"the node at {first.address} rejects this client: its key is not the one that is listed here" in err
+
+
+@pytest.mark.parametrize("key", ["none", "not listed"])
+def test_a_client_that_a_node_rejects_is_named_at_once_and_asks_no_more(
+    tmp_path: Path, keys: dict[str, Keys], key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialled: list[str] = []
+    dial = Transport.dial
+
+    def counted(self: Transport, name: str, address: str, node: str | None = None) -> None:
+        dialled.append(address)
+        dial(self, name, address, node)
+
+    monkeypatch.setattr(Transport, "dial", counted)
+    new_keys("stranger", tmp_path / "stranger.key")
+    theirs = ["--keys", str(tmp_path / "stranger.key"), "--allow-list", str(tmp_path / "allowed.txt"), "--node", "a"]
+    patient = ["--timeout", "3600"]  # it must not wait for this
+    with node_thread("a", "tcp://127.0.0.1:*", None, processor("Echoing"), TYPES, keys=keys["a"]) as node:
+        why = "it has keys, and none were given here" if key == "none" else "its allow-list does not have this key"
+        answer = CliRunner().invoke(application(), ["status", node.address, *patient, *(theirs if key != "none" else [])])
+        assert answer.exit_code == ExitCode.FAILED
+        assert f"the node at {node.address} rejects this client: {why}" in answer.stdout
+        assert dialled == [node.address]
+        code, _, err = invoked(node.address, *patient, *(theirs if key != "none" else []))
+        assert code == ExitCode.FAILED and f"rejects this client: {why}" in err
+        with Lookout([node.address], keys["me"], ["a"]) as lookout:
+            assert not lookout.look(DEADLINE).silent, "whoever is listed is answered"
 
 
 def test_node_without_keys_is_refused() -> None:

@@ -84,6 +84,8 @@ class Connection:
         self._has_connected = False
         self.refusal: str | None = None
         """Why the node rejects this client, as far as the client can see."""
+        self._is_rejected = False
+        """Whether the node has said so itself."""
         self._link = Link(name or unique_name(role), role, time.time_ns(), now, dials=True, durable=True)
         self._link.greeting = greeting
         self._is_inherited = False
@@ -153,9 +155,9 @@ class Connection:
         link.settle(now)
         if link.up:
             self._answered_at = now
-            self.refusal = None
+            self.refusal, self._is_rejected = None, False
         elif link.peer is None:
-            self.refusal = transport.refusal(_CHANNEL)
+            self.refusal, self._is_rejected = transport.refusal(_CHANNEL) or (None, False)
             if self.logs_waiting and now - self._answered_at > _LOG_AFTER:
                 self.logs_waiting = False
                 silent = f"no node answers at {self.address} yet"

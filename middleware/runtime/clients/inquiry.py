@@ -29,15 +29,22 @@ class Inquiry(Connection):
         self._answer: Answer | None = None
         super().__init__("subscriber", address, [encode(Interest(1))], name=None, keys=keys, node=node, patience=patience)
 
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the node does not take the key of this client, or that it has none: nothing changes by asking again."""
+        return self._is_rejected
+
     def ask(self, timeout: float = PATIENCE) -> Status:
         """The causes for which its streams wait now, and its vitals. Raises NetworkError if no answer comes within ``timeout``
-        seconds."""
+        seconds, or at once if the node rejects this client."""
         deadline = time.monotonic_ns() + round(timeout * SECOND)
         with self._lock:
             self._number += 1
             self._link.send([encode(Question(self._number))])
             while self._answer is None or self._answer.number != self._number:
                 self._check_alive()
+                if self._is_rejected:
+                    raise NetworkError(self._rejection())
                 if time.monotonic_ns() > deadline:
                     raise NetworkError(f"node at {self.address} has not answered within {timeout:g} s")
                 self._pump(_WAIT)
