@@ -86,6 +86,8 @@ class Subscription:
         back from END when a new generation begins: what comes then is newer than all that was read.
     ``events``
         changes read so far. ``drops``: how many could not be taken, by reason; an interruption counts as one.
+    ``behind_gap``
+        the offset of the log behind the last changes that are missing in it; 0 if none were.
     ``interruptions``
         those found since the owner last cleared this; they lie before the changes that ``take`` has returned with them.
     """
@@ -113,6 +115,7 @@ class Subscription:
         self.events = 0
         self.drops = Drops()
         self.interruptions: list[Interruption] = []
+        self.behind_gap = 0
         self.barrier = Barrier(patterns, joins) if final else None
         self._interest = Interest(1, list(patterns), on_slow, resumes=resumes, after=after, final=final)
         self._codec = codec
@@ -206,6 +209,7 @@ class Subscription:
         elif type(payload) is Gap and (payload.line, payload.offset) == self._start:
             pass  # the node has forgotten this reader, but its log goes back to where the reader begins
         elif type(payload) is Gap:
+            self.behind_gap = payload.offset
             self._interrupted()
         elif type(payload) is LastCommit and payload.position is not None:
             after, cursor = self._interest.after, self._cursor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +16,12 @@ from middleware.link.codec import encode
 from middleware.model.errors import SlacklineError
 from middleware.model.event import Event, EventTypes
 from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.clients.inquiry import Inquiry
 from middleware.runtime.clients.log_reader import extent
 from middleware.runtime.storage.store import Store
 from middleware.spark.session import spark_session
 from middleware.spark.source import register
+from middleware.spark.source.batch import LogBatchReader, LogRange
 from middleware.spark.source.source_options import parse
 from tests.system.test_log_reader import DEADLINE, DISORDERED, TICKS, Rise, Tick, durable_node, published
 from tests.system.test_network import node_thread
@@ -123,6 +127,40 @@ def test_a_stream_is_published_into_a_node(spark: Any, tmp_path: Path) -> None:
     assert len(found) == 2 * len(TICKS)
 
 
+def batch(address: str, **options: str) -> tuple[LogRange, list[dict[str, Any]]]:
+    """The range that a batch reads, and its rows, in this process."""
+    reader = LogBatchReader(parse({"path": address, "type": "Rise", **options}, {"Rise": Rise}))
+    (part,) = reader.partitions()
+    return part, [row for rows in reader.read(part) for row in rows.to_pylist()]
+
+
+@pytest.mark.parametrize("consistency", ["early", "final"])
+def test_a_batch_of_a_log_with_a_gap_begins_behind_it_and_warns(tmp_path: Path, consistency: str) -> None:
+    with durable_node(tmp_path) as node:
+        extent(node.address, Rise, resume="sql")
+        published(node, TICKS[:400])
+        with Inquiry(node.address) as inquiry:
+            inquiry.release(["sql"])
+            assert not inquiry.ask(DEADLINE).vitals.log.readers  # type: ignore[union-attr]
+        published(node, TICKS[400:600])  # nobody reads what follows from these, so no log has it
+        extent(node.address, Rise, resume="sql")
+        published(node, TICKS[600:], end=True)
+        with pytest.warns(UserWarning, match=r"lacks changes of Rise up to offset (\d+).*startingOffsets") as caught:
+            _, rows = batch(node.address, consistency=consistency)
+        expected = [(ts, by) for ts, by in rises() if ts > TICKS[599].ts]
+        if consistency == "final":  # what was final before the gap is right
+            expected = [rise for rise in rises() if rise[0] in {row["ts"] for row in rows}]
+            assert expected[-1] == rises()[-1] and len(expected) >= sum(ts > TICKS[599].ts for ts, _ in rises())
+        assert [(row["ts"], row["by"]) for row in rows] == expected
+        (behind,) = re.findall(r"up to offset (\d+)", str(caught[0].message))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            part, rows = batch(node.address, consistency=consistency, startingOffsets=behind)
+            assert str(part.start) == behind and rows[0]["ts"] > TICKS[599].ts and rows[-1]["ts"] == rises()[-1][0]
+            part, rows = batch(node.address, consistency=consistency, startingOffsets="latest")
+            assert part.start == part.end and rows == []
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -131,6 +169,7 @@ def test_a_stream_is_published_into_a_node(spark: Any, tmp_path: Path) -> None:
         ({"type": "Tock"}, "Tock is not known"),
         ({"type": "Tick", "consistency": "soon"}, "final or early"),
         ({"type": "Tick", "maxEventsPerTrigger": "0"}, "from 1"),
+        ({"type": "Tick", "startingOffsets": "-1"}, "earliest, latest, or an offset"),
         ({"type": "Tick", "keys": "only.key"}, "go together"),
         ({"type": "no.module:Tick"}, "cannot import"),
     ],

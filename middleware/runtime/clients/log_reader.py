@@ -87,6 +87,11 @@ class LogReader(Subscriber):
         return self._subscription.taken[1]
 
     @property
+    def behind_gap(self) -> int:
+        """The offset of the log behind the last gap that was met; 0 if none was."""
+        return self._subscription.behind_gap
+
+    @property
     def watermark(self) -> int:
         """The watermark of what was read."""
         return self._subscription.watermark
@@ -98,6 +103,10 @@ class LogReader(Subscriber):
     def deltas(self, timeout: float) -> list[Delta]:
         """Like ``changes``, without watermarks, and in columns where they came so: see ``Subscription.deltas``."""
         return self._readable(self._subscription.deltas(self._next(timeout)))
+
+    def skip(self, timeout: float) -> None:
+        """Pass what arrives next, undecoded."""
+        self._next(timeout)
 
     def _readable(self, found: T) -> T:
         """Return ``found``. Raises EventError if some of the log's events are none of the class: they would be omitted."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from middleware.model.errors import TraceError
-from middleware.model.event import NEVER
+from middleware.model.event import NEVER, type_name
 from middleware.runtime.clients.log_reader import LogReader, extent
 from middleware.spark.by_value import dump_by_value, load_by_value
 from middleware.spark.source.change_rows import batch_of
@@ -40,9 +41,12 @@ class LogBatchReader(DataSourceReader):
         self._packed = dump_by_value(options)  # a user's event type goes by value
 
     def partitions(self) -> list[LogRange]:
-        target = load_by_value(self._packed).target
+        options: Options = load_by_value(self._packed)
+        target = options.target
         log_extent = extent(target.address, target.event_type, keys=target.keys, node=target.node)
-        return [LogRange(log_extent.line, log_extent.oldest, log_extent.offset)]
+        start = options.starting.offset_in(log_extent, "earliest")
+        part = LogRange(log_extent.line, start, log_extent.offset)
+        return [part if options.consistency == "final" or start == part.end else _behind_gaps(options, part)]
 
     def read(self, partition: LogRange) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         options: Options = load_by_value(self._packed)
@@ -51,13 +55,48 @@ class LogBatchReader(DataSourceReader):
             yield from _read(options, partition)
 
 
-def _read(options: Options, part: LogRange) -> Iterator[pa.RecordBatch]:
+def _behind_gaps(options: Options, part: LogRange) -> LogRange:
+    """The part of a range behind the last gap in it. O(bytes of the type), undecoded.
+
+    Early changes on both sides of a gap have no net effect: what revised or withdrew those before it may be missing. Finals
+    need none of this: those before a gap are right, and what could not become final there is never given.
+    """
+    with _reader(options, part) as reader:
+        while reader.seen < part.end:
+            before = reader.seen
+            reader.skip(PATIENCE)
+            if reader.seen == before:
+                raise _silent(options, before, part)
+        if not reader.gaps:
+            return part
+        _warn(options, reader.behind_gap)
+        return LogRange(part.line, max(part.start, reader.behind_gap), part.end)
+
+
+def _where(options: Options) -> str:
+    return f"the log of the node at {options.target.address}"
+
+
+def _silent(options: Options, before: int, part: LogRange) -> TraceError:
+    return TraceError(f"{_where(options)} gave nothing for {PATIENCE:g} s after offset {before}, of {part.end}")
+
+
+def _warn(options: Options, behind: int) -> None:
+    warnings.warn(
+        f"{_where(options)} lacks changes of {type_name(options.target.event_type)} up to offset {behind}: they were cut off, "
+        "are damaged, or nobody had subscribed to them under a name; what is read begins behind them. "
+        f'.option("startingOffsets", {behind}) begins there, too, without this warning',
+        stacklevel=2,
+    )
+
+
+def _reader(options: Options, part: LogRange) -> LogReader:
+    """A reader from the start of a range. Raises TraceError if the node has another log by now."""
     target, name = options.target, f"spark-{uuid.uuid4().hex}"
     log_extent = extent(target.address, target.event_type, name=name, keys=target.keys, node=target.node)
-    where = f"the log of the node at {target.address}"
     if log_extent.line != part.line:
-        raise TraceError(f"{where} is another one than a moment ago: read it again")
-    with LogReader(
+        raise TraceError(f"{_where(options)} is another one than a moment ago: read it again")
+    return LogReader(
         target.address,
         target.event_type,
         (part.line, part.start),
@@ -65,18 +104,26 @@ def _read(options: Options, part: LogRange) -> Iterator[pa.RecordBatch]:
         name=name,
         keys=target.keys,
         node=target.node,
-    ) as reader:
-        is_final = options.consistency == "final"
+    )
+
+
+def _read(options: Options, part: LogRange) -> Iterator[pa.RecordBatch]:
+    is_final, gaps = options.consistency == "final", 0
+    with _reader(options, part) as reader:
         while reader.seen < part.end or (is_final and reader.watermark == NEVER):
             before = reader.seen
             is_there = before >= part.end
             rows = _next(reader, options, SETTLED if is_there else PATIENCE)
-            if reader.gaps:
-                raise TraceError(f"{where} no longer has what follows offset {before or part.start}: it was cut off meanwhile")
+            if reader.gaps > gaps and not is_final:
+                missing = before or part.start
+                raise TraceError(f"{_where(options)} no longer has what follows offset {missing}: it was cut off meanwhile")
+            if reader.gaps > gaps:
+                gaps = reader.gaps
+                _warn(options, reader.behind_gap)
             if reader.seen == before and not rows.num_rows:
                 if is_there:
                     return  # nothing is final yet
-                raise TraceError(f"{where} gave nothing for {PATIENCE:g} s after offset {before}, of {part.end}")
+                raise _silent(options, before, part)
             yield rows
 
 

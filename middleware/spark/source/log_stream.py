@@ -174,8 +174,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:
         log_extent = self._extent(self._options.name)
-        is_early = self._options.starting == "earliest"
-        return _as_spark_offset(LogPosition(log_extent.line, log_extent.oldest if is_early else log_extent.offset))
+        return _as_spark_offset(LogPosition(log_extent.line, self._options.starting.offset_in(log_extent, "latest")))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.most)

@@ -11,6 +11,7 @@ import msgspec
 
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, check_event_type, type_name
+from middleware.runtime.clients.log_reader import Extent
 from middleware.runtime.clients.subscriber import Consistency
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.usercode import load_object
@@ -25,7 +26,7 @@ KNOWN = {
     "type": "the event type: one that was registered, or module:Class, or any name with a schema given",
     "consistency": "final (default): each final event once, in total order; early: every change as it is made",
     "name": "of a stream: the durable name under which the node keeps what it has not read",
-    "startingOffsets": "of a stream: latest (default) or earliest",
+    "startingOffsets": "earliest (default of a batch), latest (of a stream), or the offset of the log after which to begin",
     "maxEventsPerTrigger": "of a stream: most events of a batch (default 100000)",
     "source": "of a write: the source of events that have none; their ids follow from partition and batch",
     "end": "of a batch write: true announces the end of the type, once all is written",
@@ -51,13 +52,27 @@ class NodeTarget:
 
 
 @dataclass(frozen=True)
+class StartingOffset:
+    """Where to begin: "earliest", "latest", or after an offset; None: as batches and streams do by default."""
+
+    given: str | int | None
+
+    def offset_in(self, log: Extent, default: str) -> int:
+        """The offset after which a reader begins; never one that the log does not have."""
+        given = default if self.given is None else self.given
+        if isinstance(given, int):
+            return min(max(given, log.oldest), log.offset)
+        return log.oldest if given == "earliest" else log.offset
+
+
+@dataclass(frozen=True)
 class Options:
     """See ``KNOWN``."""
 
     target: NodeTarget
     consistency: Consistency
     name: str | None
-    starting: str
+    starting: StartingOffset
     most: int
     source: str | None
     end: bool
@@ -83,7 +98,7 @@ def parse(given: Mapping[str, str], registered: Mapping[str, EventType], schema:
         ),
         cast(Consistency, _one_of(values, "consistency", ("final", "early"))),
         values.get("name"),
-        _one_of(values, "startingOffsets", ("latest", "earliest")),
+        _starting(values),
         _positive(values, "maxEventsPerTrigger", 100_000),
         values.get("source"),
         _one_of(values, "end", ("false", "true")) == "true",
@@ -130,6 +145,15 @@ def _one_of(values: Mapping[str, str], name: str, choices: tuple[str, str]) -> s
     if value not in choices:
         raise TraceError(f"option {name!r} is {value!r}: write {' or '.join(choices)}")
     return value
+
+
+def _starting(values: Mapping[str, str]) -> StartingOffset:
+    value = values.get("startingOffsets")
+    if value is None or value.lower() in ("earliest", "latest"):
+        return StartingOffset(value if value is None else value.lower())
+    if not value.isdecimal():
+        raise TraceError(f"option 'startingOffsets' is {value!r}: write earliest, latest, or an offset of the log from 0")
+    return StartingOffset(int(value))
 
 
 def _positive(values: Mapping[str, str], name: str, default: int) -> int:
