@@ -81,6 +81,11 @@ class Recoverable(Protocol):
         """The form of its stored state."""
         ...
 
+    @property
+    def code_identities(self) -> dict[str, str]:
+        """The code of each unit in words."""
+        ...
+
     def state(self) -> dict[str, Any]:
         """All that it needs to resume, but for the state by key, which may be large: see ``parts``. Raises UnsavedError.
 

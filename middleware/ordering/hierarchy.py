@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from middleware.model.change import Batch, Delta, by_time, combined
+from middleware.model.code_identity import code_identity
 from middleware.model.detector import Detector, backdate_of, code_of, takes_batches
 from middleware.model.errors import ENDING, DetectorError, SlacklineError, UnsavedError, last_line
 from middleware.model.event import END, NEVER, Event, EventTypes, type_name
@@ -447,6 +448,12 @@ class Hierarchy:
     def code(self) -> dict[str, Any]:
         """The code that the units run: stored state depends on it."""
         return {entry.unit.name: (*code_of(entry.unit.detector), _definition(entry.unit)) for entry in self._entries}
+
+    @property
+    def code_identities(self) -> dict[str, str]:
+        """The code of each unit in words, as the log notes it."""
+        units = (entry.unit for entry in self._entries)
+        return {unit.name: code_identity(unit.detector, self._settings.get(unit.name, "")) for unit in units}
 
     def state(self) -> dict[str, Any]:
         """All that the units need to resume in another process, except keyed lanes: those come from ``parts``, as they are

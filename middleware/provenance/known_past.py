@@ -23,6 +23,8 @@ class NodeStep(msgspec.Struct):
         run in one process).
     ``clock``
         the largest time of the relevant raw events before this step.
+    ``code``
+        the code that the node's detectors ran then, in words, by name; empty where that is unknown or that of now.
     """
 
     number: int
@@ -31,6 +33,7 @@ class NodeStep(msgspec.Struct):
     node: str = ""
     at: int | None = None
     clock: int = NEVER
+    code: Mapping[str, str] = {}
 
 
 class Arrival(msgspec.Struct):
@@ -73,6 +76,8 @@ class Past:
         events of the root types as they stand, by identity.
     ``refused``
         by detector, the raw events whose last retraction or revision came too late for it; its owner sets it.
+    ``code``
+        the present code of the detectors, in words, by name; its owner sets it where steps have theirs.
     """
 
     def __init__(self, result_type: EventType, detectors: Mapping[str, Detector]) -> None:
@@ -84,6 +89,7 @@ class Past:
         self.kinds = read | made
         self.raw: dict[Identity, Event] = {}
         self.refused: dict[str, set[Identity]] = {}
+        self.code: Mapping[str, str] = {}
         self._before: dict[Identity, Event] = {}
         """Raw events as they were before their last retraction or revision."""
         self.steps: list[NodeStep] = []
@@ -95,7 +101,9 @@ class Past:
     def take(self, steps: Iterable[NodeStep]) -> None:
         """Take steps in their order. O(changes of the relevant types)."""
         for step in steps:
-            kept = NodeStep(step.number, self._kept(step.arrived), self._kept(step.published), step.node, step.at, self._clock)
+            kept = msgspec.structs.replace(
+                step, arrived=self._kept(step.arrived), published=self._kept(step.published), clock=self._clock
+            )
             if kept.arrived or kept.published:
                 self.steps.append(kept)
                 self._note(kept)

@@ -65,6 +65,9 @@ class Why(msgspec.Struct):
 
     ``event``
         the result, as published last. ``stands``: whether it follows from all that came.
+    ``made_by``
+        the code that published it last, in words, if the present code comes to something else; else empty. What was final when
+        the code changed stays as it was delivered. ``instead``: what the present code comes to; None if nothing.
     ``cause``
         its causes; None if it does not stand.
     ``raw``
@@ -78,6 +81,8 @@ class Why(msgspec.Struct):
     event: Event
     stands: bool
     history: list[ResultChange]
+    made_by: str = ""
+    instead: Event | None = None
     cause: Cause | None = None
     raw: list[Event] = []
     before: dict[str, Any] = {}
@@ -89,10 +94,8 @@ class Why(msgspec.Struct):
 
     def lines(self, state: bool = False) -> list[str]:
         """The answer for people, line by line. ``state``: with the detector's state before and after."""
-        found = [
-            about(self.event),
-            f"  {'stands' if self.stands else 'does not stand'}; id {self.event.id} of {self.event.source}",
-        ]
+        standing = f"made by former code ({self.made_by})" if self.made_by else "stands" if self.stands else "does not stand"
+        found = [about(self.event), f"  {standing}; id {self.event.id} of {self.event.source}"]
         found += ["history:", *(f"  {line}" for moment in self.history for line in _of_moment(moment))] if self.history else []
         if self.cause is not None:
             found += ["rests on:", *_tree(self.cause, 1, set())]
@@ -131,12 +134,22 @@ class _Question:
             why.before, why.after = self._rerun.states(made)
         elif not history:
             why.notes.append("nothing like it follows from what is known, and it was never published")
+        elif not isinstance(history[-1].change, Retract) and (former := self._former_code(history[-1].step)):
+            why.made_by, why.instead = former, made.event if made is not None else None
+            comes_to = f"comes to another content: {about(made.event)}" if made is not None else "makes no such result"
+            why.notes.append(f"the present code {comes_to}; what was final when the code changed stays as it was delivered")
         elif not isinstance(history[-1].change, Retract):
             why.notes.append(
                 "run again over what is known, its detector does not come to this: what came before is not kept any more, "
                 "what it rests on has not all come, or its code has changed"
             )
         return why
+
+    def _former_code(self, step: NodeStep) -> str:
+        """The code that the detectors of the result ran in a step, in words: of those that run another now, as far as known."""
+        now, then = self._past.code, step.code
+        changed_since = [name for name in sorted(then.keys() & now.keys()) if then[name] != now[name]]
+        return "; ".join(f"{name}: {then[name]}; now {now[name]}" for name in changed_since)
 
     # -- what it rests on ---------------------------------------------------------------------------------------------
 

@@ -196,6 +196,10 @@ class Reporter:
     def code(self) -> dict[str, Any]:
         return self.hierarchy.code
 
+    @property
+    def code_identities(self) -> dict[str, str]:
+        return self.hierarchy.code_identities
+
     def parts(self, count: int) -> Mapping[str, Any]:
         return self.hierarchy.parts(count)
 

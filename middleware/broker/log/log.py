@@ -16,6 +16,7 @@ from msgspec.structs import astuple, replace
 from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.log.log_records import (
     AllAttached,
+    DetectorCode,
     Floors,
     GenerationStart,
     LineRenewal,
@@ -94,6 +95,8 @@ class Log:
         self._clock: int | None = None
         self._stepped = False
         self._unstored: deque[Record] = deque()
+        self._code: dict[str, str] = {}
+        self._noted_code: dict[str, str] = {}
 
     @property
     def log_offset(self) -> LogOffset:
@@ -202,6 +205,10 @@ class Log:
         self._stepped, self._clock = True, clock
         self._has_resumed |= has_resumed
 
+    def runs(self, code: Mapping[str, str]) -> None:
+        """Note the code of the units with the next record, unless the log has it."""
+        self._code = dict(code)
+
     def close(self, finals: Mapping[str, int], even_empty: bool = False) -> Record | None:
         """End the step; returns its record, or None if there is nothing to keep. The owner stores it and calls ``kept``."""
         # Where streams have resumed, a unit that is at the end has come there again: a replay has to know.
@@ -211,6 +218,9 @@ class Log:
             self._stepped = False
             return None
         self._finals |= moved
+        if self._code and self._code != self._noted_code:
+            self._entries.insert(0, DetectorCode(self._code))
+            self._noted_code = self._code
         self.number += 1
         record = Record(self.number, self._first, self._entries, self._stepped, self._clock, moved)
         self._unstored.append(record)
@@ -368,6 +378,7 @@ class Log:
             "line": self.line,
             "former": dict(self.former),
             "present": set(self._present),
+            "code": dict(self._noted_code),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -376,6 +387,7 @@ class Log:
         self.number = state["number"]
         self.gathers = state["gathers"]
         self._finals = dict(state["finals"])
+        self._noted_code = dict(state["code"])
         self.line, self.former = state["line"], dict(state["former"])
         self._present = set(state["present"])
         for peer, reader in state["readers"].items():
@@ -408,5 +420,6 @@ class Log:
                 self._release(entry.peer)
             elif type(entry) is ReaderPosition and entry.peer in self.readers:
                 self.readers[entry.peer].moved(entry.offset, entry.position, self.oldest)
+        self._noted_code = next((entry.units for entry in record.entries if type(entry) is DetectorCode), self._noted_code)
         self._first, self.number = self.offset, record.number
         self._finals |= record.finals

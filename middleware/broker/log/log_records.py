@@ -143,6 +143,12 @@ class ConfirmedEvents(msgspec.Struct, array_like=True, tag=16, gc=False):
     count: int
 
 
+class DetectorCode(msgspec.Struct, array_like=True, tag=18, gc=False):
+    """The code that the units run from this record on, in words, by name: see ``code_identity``."""
+
+    units: dict[str, str]
+
+
 LogEntry = (
     ReceivedPayload
     | PeerInterest
@@ -162,6 +168,7 @@ LogEntry = (
     | ReaderRelease
     | Withholding
     | ConfirmedEvents
+    | DetectorCode
 )
 
 BREAK = "!"

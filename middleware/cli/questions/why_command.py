@@ -155,6 +155,7 @@ def _from_logs(
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
     """The content of the logs on results of that type; which events were late; and what is not kept any more."""
     from middleware.cli.runs.live import step
+    from middleware.model.code_identity import code_identity
     from middleware.provenance.known_past import Past
     from middleware.runtime.scenario import state_folder
     from middleware.runtime.storage.late_ledger import FILE, Query, read_ledger
@@ -168,6 +169,7 @@ def _from_logs(
         raise ScenarioError(f"{stray[0].file} is the log of node {stray[0].node!r}, which {plan.plan.name} does not have")
     here = {name: plan.detectors[name] for each in logs for name in plan.placement[each.node]}
     past = Past(asked.result_type, here)
+    past.code = {name: code_identity(each, plan.settings.get(name, "")) for name, each in past.detectors.items()}
     if not past.detectors:
         raise ScenarioError(
             f"none of the nodes {', '.join(each.node for each in logs)} makes {type_name(asked.result_type)}: give others' logs"
@@ -278,6 +280,8 @@ def _as_values(answer: Why, state: bool) -> dict[str, Any]:
     values = {
         "event": as_record(answer.event),
         "stands": answer.stands,
+        "made_by": answer.made_by,
+        "instead": as_record(answer.instead) if answer.instead is not None else None,
         "history": [moment(each) for each in answer.history],
         "cause": cause(answer.cause) if answer.cause is not None else None,
         "raw": [as_record(each) for each in answer.raw],

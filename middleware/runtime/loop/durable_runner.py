@@ -72,6 +72,8 @@ class DurableRunner:
             counts["turned"] = len(self.recovered.rejected)
             say = _log.warning if self.recovered.unreadable else _log.info
             say("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
+        if processor is not None:
+            log.runs(processor.code_identities)
         self.worked = spent
         self._core = DurableCore(broker, processor, types, self.recovered.rejected, self.recovered.known, Slices)
         self._core.checkpoint_due = self._at_once = self.recovered.changed

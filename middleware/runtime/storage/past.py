@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from middleware.broker.log.log_records import LocalBlock, ReceivedPayload, Record, decode_record
+from middleware.broker.log.log_records import DetectorCode, LocalBlock, ReceivedPayload, Record, decode_record
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.model.change import Delta
 from middleware.model.errors import StateError
@@ -40,7 +40,7 @@ class LoggedPast:
 
     def steps(self, types: EventTypes, names: Collection[str]) -> Iterator[NodeStep]:
         """The steps, with the changes of the ``names`` types. O(bytes of the log); one record is in memory at a time."""
-        codec, drops, number = EventCodec(types), Drops(), self.first - 1
+        codec, drops, number, code = EventCodec(types), Drops(), self.first - 1, dict[str, str]()
         with self._reading() as database:
             for stored in chained_records(database, "number > ?", 0):
                 if not stored.is_intact() or stored.position.number != number + 1:
@@ -48,11 +48,13 @@ class LoggedPast:
                     return
                 number = stored.position.number
                 arrived, published = list[Delta](), list[Delta]()
-                for goes_to, head, block in _blocks(decode_record(stored.data), arrived, published):
+                record = decode_record(stored.data)
+                code = next((entry.units for entry in record.entries if type(entry) is DetectorCode), code)
+                for goes_to, head, block in _blocks(record, arrived, published):
                     if head.type in names:
                         goes_to.append(codec.decode(head, block, drops))
                 if arrived or published:
-                    yield NodeStep(number, arrived, published, self.node, stored.position.at - self._began)
+                    yield NodeStep(number, arrived, published, self.node, stored.position.at - self._began, code=code)
         if drops:
             raise StateError(f"{self.file} holds events that these types cannot read: {dict(drops)}; is it the right scenario?")
 

@@ -162,6 +162,10 @@ class Relay:
     def code(self) -> dict[str, Any]:
         return {}
 
+    @property
+    def code_identities(self) -> dict[str, str]:
+        return {}
+
     def set_aside(self, faults: Mapping[str, str]) -> list[Batch]:
         return []
 
