@@ -204,7 +204,8 @@ def _restore(broker: Broker, hierarchy: Recoverable | None, checkpoint: StoredCh
     result.rejected += state["turned"]
     result.changed = False
     if hierarchy is not None:
-        result.changed = hierarchy.code != units.get("code")
+        noted = log_of(broker).noted_code  # with settings, which change what comes of the records to be replayed
+        result.changed = hierarchy.code != units.get("code") or bool(noted and noted != hierarchy.code_identities)
         hierarchy.restore(units, _lanes(broker, checkpoint))
     else:
         for _ in _lanes(broker, checkpoint):

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from types import CodeType
+from types import CodeType, MappingProxyType
 
 from middleware.model.detector import Detector
 from middleware.model.operator import Operator
 
 
-def code_identity(detector: Detector, settings: str = "") -> str:
-    """The version of a detector, its settings, and a digest of the code in its class; a digest of the definition of an operator.
+def written(settings: Mapping[str, str]) -> str:
+    """Settings as text.
+
+    >>> written({"limit": "90", "name": "'press'"})
+    "limit=90, name='press'"
+    """
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def code_identity(detector: Detector, settings: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The version of a detector, its settings, and a digest of the code in its class; of an operator, that of its definition.
 
     Code that its methods call elsewhere shows only in the version. O(code).
 
@@ -19,14 +28,14 @@ def code_identity(detector: Detector, settings: str = "") -> str:
     ...     version = 3
     ...     def on_event(self, event):
     ...         return None
-    >>> code_identity(Never(), "limit=90").startswith("version 3, limit=90, code ")
+    >>> code_identity(Never(), {"limit": "90"}).startswith("version 3, limit=90, code ")
     True
     """
     if isinstance(detector, Operator):
         return f"definition {_digest([detector.definition])}"
     own = (kind for kind in type(detector).__mro__ if kind not in (Detector, object))
     texts = [text for kind in own for name, value in sorted(vars(kind).items()) for text in _texts(name, value)]
-    return ", ".join([f"version {detector.version}", *([settings] if settings else []), f"code {_digest(texts)}"])
+    return ", ".join([f"version {detector.version}", *([written(settings)] if settings else []), f"code {_digest(texts)}"])
 
 
 def _digest(texts: list[str]) -> str:

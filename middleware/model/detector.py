@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.util import find_spec
@@ -27,7 +28,8 @@ from middleware.model.values.attributes import (
     unchanging,
 )
 from middleware.model.values.constants import Constants, reduction
-from middleware.model.values.state import copy_state, restored_state
+from middleware.model.values.state import copy_state, restored_state, same_state
+from middleware.model.words import shown
 
 Result = Event | Iterable[Event] | None
 Key = Callable[[Any], Any]
@@ -48,7 +50,8 @@ class Detector:
     ``version``
         of its state: raise it with any change after which a stored state means something else, and write ``migrate``.
     ``unchanging``
-        names of attributes that stay as they were made (a setup, a table, a model): not part of the state, shared by all keys.
+        names of attributes that stay as they were made (a threshold, a model): not part of the state, shared by all keys. A
+        setting of a scenario that is one of them may change from start to start, without another ``version``.
     ``identity``
         what makes a result the same one in the next replay: "cause", the event that leads to it; "time", its time stamp.
         Declare "time" where any of several events may trigger a result (the first after a window, say): a late event
@@ -206,8 +209,11 @@ def _kind(kind: object, met: set[type]) -> str:
     return f"{name}({', '.join(inner)})" if inner else name
 
 
-def migrated(detector: Detector, state: Any, version: int) -> Any:
-    """A snapshot taken by another version, in the form of this one. Raises DetectorError."""
+def migrated(detector: Detector, state: Any, version: int, changed: Iterable[str] = ()) -> Any:
+    """A snapshot taken by another version, in the form of this one. ``changed``: the names of settings that are others now.
+
+    Raises DetectorError.
+    """
     is_own = type(detector).snapshot is not Detector.snapshot
     try:
         kept = detector.migrate(state if is_own else given(restored_state(state, detector)), version)
@@ -233,7 +239,31 @@ def migrated(detector: Detector, state: Any, version: int) -> Any:
     new = {name for name in attributes(detector) if name in slots(kind) or not hasattr(kind, name)}
     if missing := sorted(new - kept.keys()):
         raise _misfit(detector, version, f"gave no {', '.join(missing)}, which a new one has")
+    _warn_of_settings(detector, kept, version, changed)
     return copy_state(kept, detector)
+
+
+def is_unchanging(detector: Detector, setting: str) -> bool:
+    """Whether a setting is kept in an attribute of its name, or of that name after an underscore, that is no state."""
+    kind: type = type(detector)
+    return bool({setting, f"_{setting}"}.intersection(unchanging(kind)))
+
+
+def _warn_of_settings(detector: Detector, kept: dict[str, Any], version: int, changed: Iterable[str]) -> None:
+    """Warn of attributes with the names of changed settings that do not have the values with which the detector was made."""
+    kind: type = type(detector)
+    own = vars(detector)
+    for attribute in (each for name in sorted(changed) for each in (name, f"_{name}") if each in kept and each in own):
+        if not same_state({attribute: kept[attribute]}, {attribute: own[attribute]}):
+            advice = f"return self.{attribute}, or name it in unchanging, and the setting counts"
+            if attribute in unchanging(kind):
+                advice = f"the setting counts, as unchanging names it: leave {attribute} out"
+            old, new = shown(kept[attribute], 60), shown(own[attribute], 60)
+            warnings.warn(
+                f"{detector_name(detector)}.migrate returns {attribute} = {old} for state of version {version}, but settings "
+                f"say {new}: {advice}",
+                stacklevel=2,
+            )
 
 
 def _misfit(detector: Detector, version: int, what: str) -> DetectorError:

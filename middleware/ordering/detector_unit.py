@@ -237,10 +237,12 @@ class DetectorUnit(Unit):
         if self.policies.is_buffering and self.timeline.emitted > self.timeline.final:
             self._early = self.timeline.emitted
             self._keep_history(True)
-        self._lanes.restore(state if version is None else migrated_state(state, self.detector, version))
+        self._lanes.restore(state if version is None else migrated_state(state, self.detector, version, self.changed_settings))
 
     def restore_part(self, part: list[KeyedLane], version: int | None = None) -> None:
-        self._lanes.restore_part(part if version is None else migrated_lanes(part, self.detector, version))
+        if version is not None:
+            part = migrated_lanes(part, self.detector, version, self.changed_settings)
+        self._lanes.restore_part(part)
 
     def check(self) -> None:
         super().check()

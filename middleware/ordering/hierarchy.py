@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from middleware.model.change import Batch, Delta, by_time, combined
-from middleware.model.code_identity import code_identity
-from middleware.model.detector import Detector, backdate_of, code_of, takes_batches
+from middleware.model.code_identity import code_identity, written
+from middleware.model.detector import Detector, backdate_of, code_of, is_unchanging, takes_batches
 from middleware.model.errors import ENDING, DetectorError, SlacklineError, UnsavedError, last_line
 from middleware.model.event import END, NEVER, Event, EventTypes, type_name
 from middleware.model.identity import levels, named
@@ -136,7 +136,8 @@ class Hierarchy:
     ``resumes``
         streams that have ended may resume, as they may at a node: costs a copy of the operators' state at each end.
     ``settings``
-        what detectors were made with, as text, where that is known: state that was made with something else is refused.
+        the arguments with which detectors were made, by name and as text, where they are known: state that was made with others
+        is refused, unless their attributes are ``unchanging``, and so no state.
     ``backdate``
         how much earlier than raw events results may be stamped, over all levels of the application, ns.
     """
@@ -149,7 +150,7 @@ class Hierarchy:
         adaptation: Adaptation = Adaptation.NONE,
         timer: Timer | None = None,
         resumes: bool = False,
-        settings: Mapping[str, str] = MappingProxyType({}),
+        settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
         everything = named(detectors)
         self._settings = settings
@@ -453,7 +454,7 @@ class Hierarchy:
     def code_identities(self) -> dict[str, str]:
         """The code of each unit in words, as the log notes it."""
         units = (entry.unit for entry in self._entries)
-        return {unit.name: code_identity(unit.detector, self._settings.get(unit.name, "")) for unit in units}
+        return {unit.name: code_identity(unit.detector, self._settings.get(unit.name, {})) for unit in units}
 
     def state(self) -> dict[str, Any]:
         """All that the units need to resume in another process, except keyed lanes: those come from ``parts``, as they are
@@ -473,7 +474,7 @@ class Hierarchy:
             "units": units,
             "code": self.code,
             "backdates": backdates,
-            "settings": {name: self._settings[name] for name in backdates if name in self._settings},
+            "settings": {name: dict(self._settings[name]) for name in backdates if name in self._settings},
             "clock": self.clock,
             "promised": dict(self._promised),
         }
@@ -539,14 +540,22 @@ class Hierarchy:
                     "promised by it; put it back, give the detector another name, or start the node in a new state folder"
                 )
 
-    def _check_settings(self, stored: Mapping[str, str], code: Mapping[str, Any]) -> None:
+    def _check_settings(self, stored: Mapping[str, Mapping[str, str]], code: Mapping[str, Any]) -> None:
         for entry in self._entries:
-            name, now = entry.unit.name, self._settings.get(entry.unit.name)
-            if now is not None and stored.get(name, now) != now and code[name][0] == entry.unit.detector.version:
+            name, detector = entry.unit.name, entry.unit.detector
+            before, now = stored.get(name), self._settings.get(name)
+            if before is None or now is None:
+                continue
+            changed = [key for key in sorted({**before, **now}) if before.get(key) != now.get(key)]
+            entry.unit.changed_settings = frozenset(changed)
+            in_state = [key for key in changed if not is_unchanging(detector, key)]
+            if in_state and code[name][0] == detector.version:
+                was, present = written(before) or "none", written(now) or "none"
                 raise DetectorError(
-                    f"settings.{name} were {stored[name] or 'none'} when its state was stored, and are {now or 'none'} now: "
-                    "that state came of the former; put them back, raise the detector's version and give it "
-                    "migrate(state, version), or start the node with --rebuild"
+                    f"settings.{name} were {was} when its state was stored, and are {present} now: that state came of the "
+                    f"former. Put them back; or name {', '.join(in_state)} in unchanging, if the detector only reads an "
+                    "attribute of that name; or raise its version and give it migrate(state, version); or start the node with "
+                    "--rebuild"
                 )
 
     def take_listed(self) -> list[LedgerEntries]:

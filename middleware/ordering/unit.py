@@ -80,6 +80,8 @@ class Unit(ABC):
         why it publishes nothing more; None while it runs. A unit halts when its operator raises or a type that it reads has
         halted. Results that were not final then are withdrawn. Later events are listed as failed once they are final. ``final``
         still moves: nothing is left that could become wrong.
+    ``changed_settings``
+        the names of the detector's settings that are others than when the state was stored that it is about to take up.
     ``reached``
         once all input has ended, the latest time known here: of an event taken, of a result that stands, of clk, or ``final``.
     ``min_rows_for_columns``
@@ -101,6 +103,7 @@ class Unit(ABC):
         self.late: list[Late] = []
         self.quarantine: list[EventResults] = []
         self.halted: str | None = None
+        self.changed_settings: frozenset[str] = frozenset()
         self.reached = NEVER
         self.costs = Costs(timer)
         self._newest = NEVER  # the latest result that was forgotten

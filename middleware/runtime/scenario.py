@@ -64,14 +64,14 @@ class Scenario:
         self._check()
 
     @property
-    def settings(self) -> dict[str, str]:
-        """The arguments of each detector, as text; operators made of data state them themselves."""
+    def settings(self) -> dict[str, dict[str, str]]:
+        """The arguments of each detector by name, as text; operators made of data state them themselves."""
         plan, everything = self.plan, self.detectors
         if isinstance(plan.detectors, str):
             given = [plan.settings] * len(everything)  # those of the function that makes all of them
         else:
             given = [plan.settings.get(name, {}) for name in _class_names(plan.detectors)]
-        text = [", ".join(f"{key}={value!r}" for key, value in sorted(each.items())) for each in given]
+        text = [{key: repr(value) for key, value in sorted(each.items())} for each in given]
         return {
             name: own
             for (name, detector), own in zip(everything.items(), text, strict=True)

@@ -205,6 +205,11 @@ class Log:
         self._stepped, self._clock = True, clock
         self._has_resumed |= has_resumed
 
+    @property
+    def noted_code(self) -> Mapping[str, str]:
+        """The code of the units that the log has noted last, in words."""
+        return self._noted_code
+
     def runs(self, code: Mapping[str, str]) -> None:
         """Note the code of the units with the next record, unless the log has it."""
         self._code = dict(code)

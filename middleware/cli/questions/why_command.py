@@ -169,7 +169,8 @@ def _from_logs(
         raise ScenarioError(f"{stray[0].file} is the log of node {stray[0].node!r}, which {plan.plan.name} does not have")
     here = {name: plan.detectors[name] for each in logs for name in plan.placement[each.node]}
     past = Past(asked.result_type, here)
-    past.code = {name: code_identity(each, plan.settings.get(name, "")) for name, each in past.detectors.items()}
+    settings = plan.settings
+    past.code = {name: code_identity(each, settings.get(name, {})) for name, each in past.detectors.items()}
     if not past.detectors:
         raise ScenarioError(
             f"none of the nodes {', '.join(each.node for each in logs)} makes {type_name(asked.result_type)}: give others' logs"

@@ -95,8 +95,10 @@ def _set_given(instance: object, state: object) -> None:
 
 def _add(instance: object, values: Attributes) -> None:
     kind: type = type(instance)
-    in_slots = slots(kind)
+    in_slots, fixed = slots(kind), unchanging(kind)
     for name, value in values.items():
+        if name in fixed:  # it was part of the state when that was stored, by former code: the instance has the value of now
+            continue
         if name in in_slots:
             object.__setattr__(instance, name, value)
         else:

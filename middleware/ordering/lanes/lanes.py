@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from middleware import native
@@ -40,11 +40,11 @@ class LanesState(NamedTuple):
     failures: list[EventResults]
 
 
-def migrated_lanes(lanes: list[KeyedLane], detector: Detector, version: int) -> list[KeyedLane]:
-    """Lanes stored by another version of their detector, migrated to the present one. Raises DetectorError."""
+def migrated_lanes(lanes: list[KeyedLane], detector: Detector, version: int, changed: Collection[str] = ()) -> list[KeyedLane]:
+    """Lanes stored by another version of their detector, migrated to the present one: see ``migrated``."""
 
     def boxed(box: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(migrated(detector, kept, version) for kept in box)
+        return tuple(migrated(detector, kept, version, changed) for kept in box)
 
     found = []
     for key, kept in lanes:
@@ -60,11 +60,11 @@ def unused_lane(detector: Detector) -> KeyedLane:
     return None, LaneState([], [], [(0, state)], state, None)
 
 
-def migrated_state(state: Any, detector: Detector, version: int) -> Any:
+def migrated_state(state: Any, detector: Detector, version: int, changed: Collection[str] = ()) -> Any:
     """Migrate the state that ``state`` of lanes gives; see ``migrated_lanes``."""
     if type(detector).migrate is Detector.migrate:
         detector.migrate({}, version)  # it refuses, even before the first event of a key has made a lane
-    return LanesState(migrated_lanes(state[0], detector, version), *state[1:])
+    return LanesState(migrated_lanes(state[0], detector, version, changed), *state[1:])
 
 
 def lanes_for(name: str, detector: Detector, level: int, settings: Settings) -> BatchLanes | native.KeyedLanes:

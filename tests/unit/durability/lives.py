@@ -42,10 +42,11 @@ class Life:
         rebuild: bool = False,
         retention: Retention | None = None,
         policies: Mapping[str, Policies] | Policies = POLICIES,
+        settings: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         self.store = Store(folder, "n", retention)
         try:
-            self.hierarchy = Hierarchy(detectors, policies=policies) if detectors is not None else None
+            self.hierarchy = Hierarchy(detectors, policies=policies, settings=settings or {}) if detectors is not None else None
             reads, makes = (self.hierarchy.subscriptions, self.hierarchy.publications) if self.hierarchy else ((), ())
             log = Log(self.store.line, self.store.read)
             self.broker = Broker("n", self.store.epoch, 0, types=types, subscriptions=reads, publications=makes, log=log)

@@ -160,10 +160,10 @@ class LimitedMigratingSums(MigratingSums):
 
 def test_state_that_was_made_with_other_settings_is_refused() -> None:
     """It holds what was made of the former settings, mostly the settings themselves."""
-    hierarchy = Hierarchy({"Sums": LimitedSums(10)}, settings={"Sums": "limit=10"})
+    hierarchy = Hierarchy({"Sums": LimitedSums(10)}, settings={"Sums": {"limit": "10"}})
     hierarchy.process(ticks(1, 2))
     state, parts = hierarchy.state(), list(iter(partial(hierarchy.parts, 1), {}))
     with pytest.raises(DetectorError, match=r"settings\.Sums were limit=10 .* and are limit=50 now: .*--rebuild"):
-        Hierarchy({"Sums": LimitedSums(50)}, settings={"Sums": "limit=50"}).restore(state, parts)
-    Hierarchy({"Sums": LimitedSums(10)}, settings={"Sums": "limit=10"}).restore(state, parts)
-    Hierarchy({"Sums": LimitedMigratingSums(50)}, settings={"Sums": "limit=50"}).restore(state, parts)
+        Hierarchy({"Sums": LimitedSums(50)}, settings={"Sums": {"limit": "50"}}).restore(state, parts)
+    Hierarchy({"Sums": LimitedSums(10)}, settings={"Sums": {"limit": "10"}}).restore(state, parts)
+    Hierarchy({"Sums": LimitedMigratingSums(50)}, settings={"Sums": {"limit": "50"}}).restore(state, parts)

@@ -80,6 +80,6 @@ def test_code_is_known_by_version_settings_and_what_its_class_holds() -> None:
     class Sums3(Sums):
         limit = 4
 
-    texts = {code_identity(Sums()), code_identity(Sums(), "limit=90"), code_identity(Sums2()), code_identity(Sums3())}
+    texts = {code_identity(Sums()), code_identity(Sums(), {"limit": "90"}), code_identity(Sums2()), code_identity(Sums3())}
     assert len(texts) == 4 and code_identity(Sums()) == code_identity(Sums())
-    assert code_identity(Sums(), "limit=90").startswith("version 1, limit=90, code ")
+    assert code_identity(Sums(), {"limit": "90"}).startswith("version 1, limit=90, code ")
