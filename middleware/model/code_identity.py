@@ -52,7 +52,7 @@ def _texts(name: str, value: object) -> Iterator[str]:
 
 
 def _of_code(code: CodeType) -> Iterator[str]:
-    """What a function does, without the places of its lines."""
+    """The instructions, names and constants of a function, without the numbers of its lines."""
     yield repr((code.co_code, code.co_names, code.co_varnames))
     for each in code.co_consts:
         if isinstance(each, CodeType):

@@ -66,8 +66,8 @@ class Why(msgspec.Struct):
     ``event``
         the result, as published last. ``stands``: whether it follows from all that came.
     ``made_by``
-        the code that published it last, in words, if the present code comes to something else; else empty. What was final when
-        the code changed stays as it was delivered. ``instead``: what the present code comes to; None if nothing.
+        the code that published it last, in words, if the present code comes to something else; else empty. Finals from before
+        the code changed stay as they were delivered. ``instead``: what the present code comes to; None if nothing.
     ``cause``
         its causes; None if it does not stand.
     ``raw``
@@ -94,8 +94,8 @@ class Why(msgspec.Struct):
 
     def lines(self, state: bool = False) -> list[str]:
         """The answer for people, line by line. ``state``: with the detector's state before and after."""
-        standing = f"made by former code ({self.made_by})" if self.made_by else "stands" if self.stands else "does not stand"
-        found = [about(self.event), f"  {standing}; id {self.event.id} of {self.event.source}"]
+        verdict = f"made by former code ({self.made_by})" if self.made_by else "stands" if self.stands else "does not stand"
+        found = [about(self.event), f"  {verdict}; id {self.event.id} of {self.event.source}"]
         found += ["history:", *(f"  {line}" for moment in self.history for line in _of_moment(moment))] if self.history else []
         if self.cause is not None:
             found += ["rests on:", *_tree(self.cause, 1, set())]
@@ -137,7 +137,7 @@ class _Question:
         elif not isinstance(history[-1].change, Retract) and (former := self._former_code(history[-1].step)):
             why.made_by, why.instead = former, made.event if made is not None else None
             comes_to = f"comes to another content: {about(made.event)}" if made is not None else "makes no such result"
-            why.notes.append(f"the present code {comes_to}; what was final when the code changed stays as it was delivered")
+            why.notes.append(f"the present code {comes_to}; finals from before the change stay as they were delivered")
         elif not isinstance(history[-1].change, Retract):
             why.notes.append(
                 "run again over what is known, its detector does not come to this: what came before is not kept any more, "

@@ -85,7 +85,7 @@ class Connection:
         self.refusal: str | None = None
         """Why the node rejects this client, as far as the client can see."""
         self._is_rejected = False
-        """Whether the node has said so itself."""
+        """Whether that is certain, so that asking again is no use."""
         self._link = Link(name or unique_name(role), role, time.time_ns(), now, dials=True, durable=True)
         self._link.greeting = greeting
         self._is_inherited = False

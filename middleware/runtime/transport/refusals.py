@@ -16,9 +16,9 @@ _CERTAIN_AFTER = 3
 """Connection attempts in a row that a node cuts off while it shakes hands."""
 
 
-class Rejection(NamedTuple):
-    """Why a node rejects this process. ``is_certain``: it said so, or has cut off several attempts in a row; one may mean
-    that it ended just then."""
+class KeyRefusal(NamedTuple):
+    """Why a node rejects this process. ``is_certain``: it has answered so, or has cut off several attempts in a row; one may
+    mean that it ended just then."""
 
     why: str
     is_certain: bool
@@ -34,17 +34,17 @@ class Refusals:
         if not has_keys:
             without = other = "it has keys, and none were given here"
         self._words = {_KEY_REJECTED: NOT_LISTED, _OTHER_MECHANISM: without, _CUT_OFF: other}
-        self._last: Rejection | None = None
+        self._last: KeyRefusal | None = None
         self._cut_off = 0
 
-    def last(self) -> Rejection | None:
+    def last(self) -> KeyRefusal | None:
         """Why the last attempt failed; None if none has, or one has not since. Never waits."""
         while self._events.poll(0):
             event = parse_monitor_message(self._events.recv_multipart())["event"]
             why = self._words.get(event)
             # A node with keys closes the connection of a client without: whether its greeting arrives before is luck.
             self._cut_off = self._cut_off + 1 if event == _CUT_OFF else 0
-            self._last = Rejection(why, event != _CUT_OFF or self._cut_off >= _CERTAIN_AFTER) if why is not None else None
+            self._last = KeyRefusal(why, event != _CUT_OFF or self._cut_off >= _CERTAIN_AFTER) if why is not None else None
         return self._last
 
     def close(self) -> None:

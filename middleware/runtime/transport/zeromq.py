@@ -18,7 +18,7 @@ from middleware.runtime.transport.ending import end_context
 from middleware.runtime.transport.framing import PIECE, Bytes, frames_of, parts_of
 from middleware.runtime.transport.gatekeeper import HANDSHAKE, Gatekeeper
 from middleware.runtime.transport.keys import AllowedKey, Keys
-from middleware.runtime.transport.refusals import Refusals, Rejection
+from middleware.runtime.transport.refusals import KeyRefusal, Refusals
 
 _MOST_AT_ONCE = 1_000
 _MOST_UNSENT = 16_384
@@ -204,7 +204,7 @@ class Transport:
             dealer.poll(max(0, round(timeout * 1_000)), zmq.POLLOUT)
         )
 
-    def refusal(self, name: str) -> Rejection | None:
+    def refusal(self, name: str) -> KeyRefusal | None:
         """Why a dialled node does not let this process in, as far as can be seen; None if it does, or is not there."""
         refusals = self._refusals.get(name)
         return refusals.last() if refusals is not None else None

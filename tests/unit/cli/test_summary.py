@@ -58,7 +58,9 @@ def test_a_detector_that_has_stopped_is_reported() -> None:
     assert "oracle: no (40 events)\nStops stopped where it raised, or what it rests on did" in text
 
 
-LEFT = SkippedEvents("gate", "Stops", "late", 140, {"yard.Speed": 100, "yard.Gate": 40}, 28_700_000_000, 140, "out/left/gate")
+LEFT = SkippedEvents(
+    "gate", "Stops", "late", 140, {"yard.Speed": 100, "yard.Gate": 40}, 28_700_000_000, 140, 30_000_000_000, "out/left/gate"
+)
 
 
 def test_what_the_recording_has_too_late_is_reported_and_no_failure() -> None:
@@ -66,7 +68,7 @@ def test_what_the_recording_has_too_late_is_reported_and_no_failure() -> None:
     assert (
         "Stops on node gate did without 140 events that came too late, at most by 28.7s: 100 yard.Speed, 40 yard.Gate" in text
     )
-    assert "the recording itself has all of them so late\n  all of them: slackline late list out/left/gate\n" in text
+    assert 'all of them so late (lateness = "30s" takes these)\n  all of them: slackline late list out/left/gate\n' in text
     assert text.endswith(
         "oracle: yes (40 events), without 140 that the recording itself has too late (raise lateness to have them)\n"
     )
@@ -79,7 +81,7 @@ def test_what_the_run_made_too_late_is_a_failure() -> None:
     assert "the recording itself has 100 of them so late" in text
     assert text.endswith("oracle: yes (40 events), but 40 events were skipped that the recording has in time\n")
     assert not replace(RUN, skipped=[fewer]).is_complete
-    ahead = SkippedEvents("gate", "", "ahead", 3, {"yard.Speed": 3}, 7_000, 0, "out/left/gate")
+    ahead = SkippedEvents("gate", "", "ahead", 3, {"yard.Speed": 3}, 7_000, 0, 0, "out/left/gate")
     assert "node gate rejected 3 events that came too far ahead, at most by 7us: 3 yard.Speed" in summary(skipped=[ahead])
     assert not replace(RUN, skipped=[LEFT, ahead]).is_complete
     assert not replace(RUN, lost={"unknown type": 1}).is_complete

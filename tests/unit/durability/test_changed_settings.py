@@ -93,7 +93,7 @@ def test_a_changed_setting_that_is_no_state_counts_from_the_start_on(kind: type[
     assert sums(first, prices(1, 79, 80, 90)) == [1, 2]
     second = hierarchy(kind(88), limit=88)
     second.restore(*stored(first))
-    assert sums(second, prices(4, 87, 88, 79)) == [3], "the count goes on, by the limit of now"
+    assert sums(second, prices(4, 87, 88, 79)) == [3], "the count continues, by the limit of now"
     assert "limit" not in kind(88).snapshot()
 
 
