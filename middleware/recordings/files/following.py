@@ -41,7 +41,7 @@ class Follower:
             raise TraceError(f"{file} cannot be followed: only CSV and JSON lines grow line by line")
         self.bad: list[BadLine] = []
         self._file, self._mapping, self._type = file, mapping, event_type
-        self._parse, self._quotes = parser_of(file, mapping)
+        self._parser, self._quotes = parser_of(file, mapping)
         self._has_header = self._quotes is not None
         self._is_ending = False
         """Whether another file has replaced it, so nothing follows."""
@@ -72,11 +72,11 @@ class Follower:
                 self.bad.append(BadLine(str(self._file), self._line + 1, f"a line of more than {MAX_LINE_BYTES:,} bytes"))
                 self._at, self._is_inside = self._at + len(block), True
             return []
-        tables, bad = salvage(whole if self._at else whole.removeprefix(BOM), self._parse, self._quotes)
-        self.bad += [BadLine(str(self._file), self._line + line + 1, why) for line, why in bad]
+        found = salvage(whole if self._at else whole.removeprefix(BOM), self._parser, self._quotes)
+        self.bad += [BadLine(str(self._file), self._line + line + 1, why) for line, why in found.bad]
         self._at += len(whole)
         self._line += whole.count(b"\n")
-        return [event for _, table in tables for event in self._numbered(table)]
+        return self._numbered(found.table) if found.table.num_rows else []
 
     def _block(self) -> bytes:
         """The next bytes: with a whole line, unless there is none, or it is too long."""

@@ -65,7 +65,7 @@ def batches(file: Path, columns: Sequence[str] | None = None, topics: Sequence[s
     if format_of(file) == "mcap":
         rows = rows_of(file, topics)
         while some := list(islice(rows, BATCH_ROWS)):
-            yield from _texts(some, columns).to_batches()
+            yield from texts_of(some, columns).to_batches()
         return
     try:
         if format_of(file) == "parquet":
@@ -96,23 +96,19 @@ def _arrow(mapped: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
 
 
-def parse_json_lines(block: bytes, columns: Sequence[str]) -> pa.Table:
-    """Lines of JSON objects as a table of texts; numbers as they are written. ``a.b`` is the value of b in the object a.
+def texts_of(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None) -> pa.Table:
+    """The values of objects as a table of texts; ``columns``: only these. ``a.b`` is the value of b in the object a.
 
-    A key that an object lacks is null. Raises ValueError if a line is no object.
+    Numbers are as they are written; a key that an object lacks is null.
     """
-    return _texts([_object(line) for line in block.splitlines() if line.strip()], columns)
-
-
-def _texts(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None) -> pa.Table:
-    """The values of objects as a table of texts; ``columns``: only these."""
     import pyarrow as pa
 
     names = dict.fromkeys(name for row in rows for name in _paths(row)) if columns is None else columns
     return pa.table({name: text_column([_text(_at(row, name)) for row in rows]) for name in names})
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def json_object(line: bytes) -> dict[str, Any]:
+    """A line as a JSON object. Raises ValueError if it is none."""
     try:
         row = _decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -194,10 +190,10 @@ def _json_head(lines: Sequence[bytes]) -> pa.Table:
     rows = []
     for line in lines:
         try:
-            rows.append(_object(line))
+            rows.append(json_object(line))
         except ValueError:
             continue
-    return _texts(rows, None)
+    return texts_of(rows, None)
 
 
 def _paths(row: dict[str, Any], prefix: str = "") -> Iterator[str]:

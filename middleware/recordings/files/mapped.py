@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.model.block.arrays import to_column
 from middleware.model.errors import TraceError
 from middleware.model.words import listed
 from middleware.recordings.files.expressions import ColumnExpression, computed
-from middleware.recordings.files.formats import batches, format_of, head, is_text, parse_json_lines
+from middleware.recordings.files.formats import batches, format_of, head, is_text, json_object, texts_of
 from middleware.recordings.files.header import columns_in
 from middleware.recordings.files.mapping import Mapping, load_mappings
 from middleware.recordings.files.moments import unit_warnings
-from middleware.recordings.files.normal import normalised, salvage_rows
+from middleware.recordings.files.normal import MappedConversion
 from middleware.recordings.files.quotes import Quotes
 from middleware.recordings.files.recording import Chunk, NumberingByTime, Recording, RecordingPart
-from middleware.recordings.files.text import Parse, Split, TextReader, existing, header_line, of_rows, parse_csv, splits
+from middleware.recordings.files.salvage.line_parsers import LineParser, ParserOfCsv, ParserOfLines
+from middleware.recordings.files.text import Split, TextReader, existing, header_line, part_of, splits
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 
 def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence[Mapping]) -> Recording:
@@ -81,7 +82,7 @@ def _check_alike(mappings: Sequence[Mapping]) -> None:
             raise TraceError(f"{one.type} is mapped twice, with other fields or ids: give it the same ones")
 
 
-def parser_of(file: Path, mapping: Mapping) -> tuple[Parse, Quotes | None]:
+def parser_of(file: Path, mapping: Mapping) -> tuple[LineParser, Quotes | None]:
     """The parser of whole lines of a text file, and how rows go over lines (CSV).
 
     Raises TraceError if columns are missing.
@@ -135,19 +136,19 @@ class _Table:
         used = (column for one in self.expressions.values() for column in one.columns)
         return list(dict.fromkeys((*self.mapping.columns(), *used)))
 
-    def _normalised(self, raw: pa.Table) -> pa.Table:
-        return normalised(raw, self.mapping, str(self.file), self.expressions)
+    def _conversion(self) -> MappedConversion:
+        return MappedConversion(self.mapping, str(self.file), self.expressions)
 
-    def parser(self) -> Parse:
+    def parser(self) -> LineParser:
         """Parses whole lines of the file."""
         import pyarrow as pa
 
         columns, delimiter = self._columns_used(), self.mapping.delimiter
         if format_of(self.file) == "jsonl":
-            return lambda block: self._of_lines(parse_json_lines(block, columns))
+            return ParserOfLines(json_object, partial(texts_of, columns=columns), self._conversion())
         names = columns_in([self.file], delimiter, columns)
         texts = dict.fromkeys(columns, pa.string())
-        return lambda block: self._of_lines(parse_csv(block, names, texts, delimiter, '"', over_lines=True))
+        return ParserOfCsv(names, texts, self._conversion(), delimiter, '"', over_lines=True)
 
     def quotes(self) -> Quotes | None:
         """How rows of the file go over lines; None if it is no CSV."""
@@ -155,21 +156,14 @@ class _Table:
             return None
         return Quotes(self.mapping.delimiter, len(columns_in([self.file], self.mapping.delimiter, self._columns_used())))
 
-    def _of_lines(self, raw: pa.Table) -> pa.Table:
-        return of_rows(self._normalised(raw), raw.num_rows) if self.mapping.only else self._normalised(raw)
-
     def _rows(self, number: int) -> Iterator[RecordingPart]:
         """The rows of a file that is not text; one that does not fit is skipped, and reported by its number."""
-        import numpy as np
         import pyarrow as pa
 
         rows = 0
         for batch in batches(self.file, self._columns_used(), self.mapping.topics):
-            tables, bad = salvage_rows(pa.Table.from_batches([batch]), self._normalised)
-            for start, table in tables:
-                positions = (number << 40) + rows + start + np.arange(table.num_rows)
-                yield RecordingPart({self.mapping.type: table.append_column("_position", to_column(positions))}, 0, [])
-            yield RecordingPart({}, batch.num_rows, bad)
+            found = self._conversion().fitted(pa.Table.from_batches([batch]))
+            yield part_of(found, self.mapping.type, (number << 40) + rows, batch.num_rows)
             rows += batch.num_rows
 
 

@@ -6,24 +6,42 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from zoneinfo import ZoneInfo
 
 from middleware.model.block.arrays import scalar, spelled, to_array, to_column
 from middleware.model.errors import TraceError
 from middleware.recordings.files.mapping import Kind, MappedField, Mapping, SourceColumn, TimeColumn
-from middleware.recordings.files.text import finite, nanoseconds
+from middleware.recordings.files.salvage.fitted_rows import (
+    FittedRows,
+    fitted_cells,
+    reason_of,
+)
+from middleware.recordings.files.text import finite, nanoseconds, unfit
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from middleware.model.block.arrays import Array
 
-Compute = Callable[["pa.Table"], Sequence[object]]
-"""Computes a field from the columns of a table."""
+
+class ComputedColumn(Protocol):
+    """Computes a field from the columns of a table."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        ...
+
+    def __call__(self, raw: pa.Table) -> Sequence[object]:
+        """The value for each row. Raises ValueError if there is none."""
+        ...
+
 
 _LENGTHS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DIGITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
@@ -42,53 +60,102 @@ def arrow_types() -> dict[Kind, pa.DataType]:
     return {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "bool": pa.bool_()}
 
 
-def normalised(raw: pa.Table, mapping: Mapping, file: str = "", computed: AnyMapping[str, Compute] | None = None) -> pa.Table:
-    """Convert columns of a recording to those of a trace. Raises ValueError if a row does not fit.
+@dataclass(frozen=True)
+class MappedConversion:
+    """Converts columns of a recording to those of a trace, by its mapping.
 
-    ``file``: where the rows are from; ``computed``: the expressions of the mapping, by field, ready to be used.
+    ``file``: where the rows are from; none: from a frame. ``computed``: the expressions of the mapping, by field, ready to be
+    used.
     """
-    import pyarrow as pa
 
-    raw = _chosen(decode_texts(raw), mapping.only)
-    table = {"ts": _time(raw, mapping.ts)}
-    if mapping.arrival:
-        table["arrival"] = _time(raw, mapping.arrival)
-    if mapping.id:
-        table["id"] = _cast(_trimmed(raw[mapping.id]), pa.int64(), mapping.id)
-    table["source"] = _source(raw, mapping.source, file)
-    for name, field in mapping.fields.items():
-        table[name] = _field(raw, name, field, file, computed or {})
-    return finite(pa.table(table), {name for name, field in mapping.fields.items() if field.optional})
+    mapping: Mapping
+    file: str = ""
+    computed: AnyMapping[str, ComputedColumn] = field(default_factory=dict)
+
+    def __call__(self, cells: pa.Table) -> pa.Table:
+        """See Conversion."""
+        texts = decode_texts(cells)
+        return self._converted(texts.filter(_chosen(texts, self.mapping.only)) if self.mapping.only else texts)
+
+    def fitted(self, cells: pa.Table) -> FittedRows:
+        """See Conversion. Each column is converted for itself, so that a broken cell costs about what others cost."""
+        import numpy as np
+        import pyarrow as pa
+
+        texts, rows = decode_texts(cells), np.arange(cells.num_rows)
+        if self.mapping.only:
+            rows = np.flatnonzero(to_array(_chosen(texts, self.mapping.only)))
+            texts = texts.take(to_column(rows))
+        try:
+            return FittedRows(self._converted(texts), rows, [])
+        except ValueError:
+            pass
+        columns, reasons = {}, dict[int, str]()
+        for column in self._columns():
+            try:
+                columns[column.name], bad = column.fitted(texts)
+            except ValueError as error:  # of a constant: what is wrong with it is wrong in each row
+                columns[column.name] = pa.nulls(len(rows), column.kind)
+                bad = dict.fromkeys(range(len(rows)), reason_of(error))
+            reasons = bad | reasons
+        table = pa.table(columns)
+        reasons = unfit(table, self._optional()) | reasons
+        sound = np.delete(np.arange(len(rows)), list(reasons))
+        broken = sorted((int(rows[row]), why) for row, why in reasons.items())
+        return FittedRows(table.take(to_column(sound)), rows[sound], broken)
+
+    def _converted(self, raw: pa.Table) -> pa.Table:
+        import pyarrow as pa
+
+        return finite(pa.table({column.name: column.convert(raw) for column in self._columns()}), self._optional())
+
+    def _optional(self) -> set[str]:
+        return {name for name, one in self.mapping.fields.items() if one.optional}
+
+    def _columns(self) -> list[_EventColumn]:
+        """The columns of events in their order."""
+        import pyarrow as pa
+
+        mapping, file = self.mapping, self.file
+        found = [_EventColumn("ts", (mapping.ts.column,), pa.int64(), partial(_time, moment=mapping.ts))]
+        if mapping.arrival:
+            found.append(_EventColumn("arrival", (mapping.arrival.column,), pa.int64(), partial(_time, moment=mapping.arrival)))
+        if mapping.id:
+            found.append(_EventColumn("id", (mapping.id,), pa.int64(), partial(_id, name=mapping.id)))
+        named = (mapping.source.column,) if mapping.source.column else ()
+        found.append(_EventColumn("source", named, pa.string(), partial(_source, source=mapping.source, file=file)))
+        for name, one in mapping.fields.items():
+            compute = self.computed[name] if one.expression else None
+            used = compute.columns if compute else (one.column,) if one.column else ()
+            convert = partial(_field, name=name, field=one, file=file, compute=compute)
+            found.append(_EventColumn(name, used, arrow_types()[one.type], convert))
+        return found
 
 
-def _chosen(raw: pa.Table, only: AnyMapping[str, str]) -> pa.Table:
-    """The rows that hold these texts."""
+@dataclass(frozen=True)
+class _EventColumn:
+    """A column of events, computed from ``columns``; none: the same in all rows."""
+
+    name: str
+    columns: tuple[str, ...]
+    kind: pa.DataType
+    convert: Callable[[pa.Table], pa.ChunkedArray]
+
+    def fitted(self, raw: pa.Table) -> tuple[pa.ChunkedArray, dict[int, str]]:
+        """The column, and the reasons why cells are broken, by row. Raises ValueError for what is the same in all."""
+        return fitted_cells(raw.select(self.columns), self.convert, self.kind) if self.columns else (self.convert(raw), {})
+
+
+def _chosen(raw: pa.Table, only: AnyMapping[str, str]) -> pa.Array:
+    """Whether each row holds these texts."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    found = pa.repeat(scalar(True), raw.num_rows)
     for column, text in only.items():
-        raw = raw.filter(pc.equal(_cast(raw[column], pa.string(), column), scalar(text)))
-    return raw
-
-
-def salvage_rows(
-    raw: pa.Table, convert: Callable[[pa.Table], pa.Table]
-) -> tuple[list[tuple[int, pa.Table]], list[tuple[int, str]]]:
-    """Like ``salvage`` for lines: halves what does not fit until each broken row stands alone."""
-    tables: list[tuple[int, pa.Table]] = []
-    bad: list[tuple[int, str]] = []
-    todo = [(0, raw)]
-    while todo:
-        first, rows = todo.pop()
-        try:
-            tables.append((first, convert(rows)))
-        except ValueError as error:
-            if rows.num_rows == 1:
-                bad.append((first, str(error).splitlines()[0][:200]))
-                continue
-            middle = rows.num_rows // 2
-            todo += [(first + middle, rows.slice(middle)), (first, rows.slice(0, middle))]
-    return tables, bad
+        is_same = pc.equal(_cast(raw[column], pa.string(), column), scalar(text))
+        found = pc.and_(found, pc.fill_null(is_same.combine_chunks(), scalar(False)))
+    return found
 
 
 def decode_texts(raw: pa.Table) -> pa.Table:
@@ -96,13 +163,13 @@ def decode_texts(raw: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     fields = []
-    for index, field in enumerate(raw.schema):
-        if pa.types.is_dictionary(field.type):
-            raw = raw.set_column(index, field.name, spelled(raw.column(index)))
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    for index, each in enumerate(raw.schema):
+        if pa.types.is_dictionary(each.type):
+            raw = raw.set_column(index, each.name, spelled(raw.column(index)))
+        kind = each.type.value_type if pa.types.is_dictionary(each.type) else each.type
         is_text = pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-        fields.append(field.with_type(pa.string() if is_text else kind))
-    return raw if raw.schema.types == [field.type for field in fields] else raw.cast(pa.schema(fields))
+        fields.append(each.with_type(pa.string() if is_text else kind))
+    return raw if raw.schema.types == [each.type for each in fields] else raw.cast(pa.schema(fields))
 
 
 def _source(raw: pa.Table, source: SourceColumn, file: str) -> pa.ChunkedArray:
@@ -161,7 +228,13 @@ def _of_file(pattern: str, file: str) -> str:
     return found[1]
 
 
-def _field(raw: pa.Table, name: str, field: MappedField, file: str, computed: AnyMapping[str, Compute]) -> pa.ChunkedArray:
+def _id(raw: pa.Table, name: str) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    return _cast(_trimmed(raw[name]), pa.int64(), name)
+
+
+def _field(raw: pa.Table, name: str, field: MappedField, file: str, compute: ComputedColumn | None) -> pa.ChunkedArray:
     import pyarrow as pa
 
     kind = arrow_types()[field.type]
@@ -172,8 +245,8 @@ def _field(raw: pa.Table, name: str, field: MappedField, file: str, computed: An
         return _converted(
             pa.chunked_array([pa.repeat(scalar(_of_file(field.file, file)), raw.num_rows)]), name, "the file's name", field
         )
-    if field.expression:
-        values = list(computed[name](raw))
+    if compute:
+        values = list(compute(raw))
         if field.type == "float":
             values = [float(value) if isinstance(value, int) and not isinstance(value, bool) else value for value in values]
         try:

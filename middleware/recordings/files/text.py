@@ -5,21 +5,21 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
-from middleware.model.block.arrays import scalar, to_column
+from middleware.model.block.arrays import scalar, to_array, to_column
 from middleware.model.errors import TraceError
 from middleware.model.event import MAX_TS, MIN_TS
 from middleware.recordings.files.quotes import MAX_ROW_BYTES, Quotes, TextRow
 from middleware.recordings.files.recording import Recording, RecordingPart
+from middleware.recordings.files.salvage.fitted_rows import FittedRows, broken_rows, joined, reason_of
+from middleware.recordings.files.salvage.line_parsers import LineParser, parsed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,10 +38,8 @@ PACKED = (".gz", ".bz2")
 HOPELESS = 1_000
 """If this many lines are broken, in a row or drawn from a block, and none is good, the file has another format."""
 
-_ROW_NUMBER = re.compile(r"Row #\d+: ")
-
-Parse = Callable[[bytes], "pa.Table"]
-"""Parses whole lines to a pyarrow.Table with one row per line (none for a blank one); a ValueError means a broken line."""
+_OPEN = "a quote that does not end"
+"""The reason why a row with such a quote is broken."""
 
 
 class Split(NamedTuple):
@@ -203,36 +201,38 @@ class TextReader:
     """Reads splits of text with one parser into events of one type, about ``block`` bytes at a time; see ``blocks``."""
 
     type_name: str
-    parse: Parse
+    parser: LineParser
     block: int = BLOCK_BYTES
     longest: int = MAX_LINE_BYTES
     quotes: Quotes | None = None
     """How rows go over lines; None: each row is one line."""
 
     def __call__(self, split: Split) -> Iterator[RecordingPart]:
-        import numpy as np
-
         good = lines = broken = 0
-        found = blocks(split, self.block, self.longest)
-        for block in self.quotes.whole(found) if self.quotes else found:
+        pieces = blocks(split, self.block, self.longest)
+        for block in self.quotes.whole(pieces) if self.quotes else pieces:
             count = 1 if block is None else _lines(block)
-            if block is not None and not good and (reason := hopeless(block, self.parse, self.quotes)):
+            if block is not None and not good and (reason := hopeless(block, self.parser, self.quotes)):
                 raise _another_format(split, f"{HOPELESS} drawn from its first {lines + count}", reason)
-            tables, bad = (
-                ([], [(0, f"a line of more than {self.longest:,} bytes")])
+            found = (
+                broken_rows({0: f"a line of more than {self.longest:,} bytes"})
                 if block is None
-                else salvage(block, self.parse, self.quotes)
+                else salvage(block, self.parser, self.quotes)
             )
-            for start, table in tables:
-                positions = (split.number << 40) + lines + start + np.arange(table.num_rows)
-                numbered = table.append_column("_position", to_column(positions))
-                yield RecordingPart({self.type_name: numbered}, 0, [])
-                good += table.num_rows
-            yield RecordingPart({}, count, bad)
+            yield part_of(found, self.type_name, (split.number << 40) + lines, count)
+            good += found.table.num_rows
             lines += count
-            broken += len(bad)
+            broken += len(found.bad)
             if not good and broken >= HOPELESS:
-                raise _another_format(split, f"its first {lines}", bad[0][1])
+                raise _another_format(split, f"its first {lines}", found.bad[0][1])
+
+
+def part_of(found: FittedRows, type_name: str, first: int, lines: int) -> RecordingPart:
+    """The rows of some lines as a part of a recording. ``first``: the position of the first line in it."""
+    if not found.table.num_rows:
+        return RecordingPart({}, lines, found.bad)
+    positions = to_column(first + found.rows)
+    return RecordingPart({type_name: found.table.append_column("_position", positions)}, lines, found.bad)
 
 
 def text_recording(reader: str, files: Sequence[Path], pieces: Sequence[Split], read: TextReader, **options: Any) -> Recording:
@@ -250,48 +250,28 @@ def _lines(block: bytes) -> int:
     return block.count(b"\n") + (not block.endswith(b"\n"))
 
 
-def salvage(
-    block: bytes, parse: Parse, quotes: Quotes | None = None
-) -> tuple[list[tuple[int, pa.Table]], list[tuple[int, str]]]:
-    """Parse a block; if that fails, halve it until each broken row stands alone. ``quotes``: how rows go over lines.
+def salvage(block: bytes, parser: LineParser, quotes: Quotes | None = None) -> FittedRows:
+    """Parse a block of whole lines; if that fails, each row for itself. ``quotes``: how rows go over lines.
 
-    Returns the tables, each with the number of its first line in the block, and the broken lines with reasons. Rows stay
-    in order. O(lines), and O(log lines) parses for each broken row.
+    Rows are numbered by their first line in the block. A broken row costs about what others cost.
     """
-    tables: list[tuple[int, pa.Table]] = []
-    bad: list[tuple[int, str]] = []
-    todo = [[TextRow(0, block, quotes is None or quotes.is_closed(_last_line(block)))]]
-    is_first = True
-    while todo:
-        rows = todo.pop()
-        first, text, is_closed = rows[0]
-        count = _lines(text) if is_first else len(rows)
-        try:
-            if not is_closed:
-                raise ValueError("a quote that does not end")
-            table = _table_of(text if len(rows) == 1 else b"".join(row.text for row in rows), count, parse)
-        except ValueError as error:
-            if is_first and count > 1:
-                todo += reversed(_runs(_rows(text, quotes)))
-            elif len(rows) > 1:
-                todo += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
-            else:
-                bad.append((first, _short(error)))
-        else:
-            if table.num_rows:
-                tables.append((first, table.replace_schema_metadata(None)))
-        is_first = False
-    return tables, bad
+    import numpy as np
 
-
-def _table_of(text: bytes, count: int, parse: Parse) -> pa.Table:
-    """The table of ``count`` rows. Raises ValueError if it has more or fewer, unless one is blank and alone."""
-    table = parse(text)
-    if count > 1 and text.count(b"\r") != text.count(b"\r\n"):  # a line of two rows, which a blank one would hide
-        raise ValueError("a stray carriage return")
-    if (rows := _rows_of(table)) != count and (count > 1 or text.strip()):
-        raise ValueError(f"{rows} rows in {count} lines: a stray quote or line break")
-    return table
+    count = _lines(block)
+    try:
+        if quotes is not None and not quotes.is_closed(_last_line(block)):
+            raise ValueError(_OPEN)
+        table = parsed(block, count, parser)
+    except ValueError as error:
+        if count == 1:
+            return broken_rows({0: reason_of(error)})
+    else:
+        return FittedRows(table, np.arange(table.num_rows), [])
+    rows = [row for row in _rows(block, quotes) if row.text.strip()]
+    closed = [row for row in rows if row.is_closed]
+    lines = np.array([row.line for row in closed], np.int64)
+    others = broken_rows({row.line: _OPEN for row in rows if not row.is_closed})
+    return joined([(lines, parser.fitted(closed)), (np.arange(count), others)])
 
 
 def _rows(text: bytes, quotes: Quotes | None) -> Iterator[TextRow]:
@@ -300,40 +280,18 @@ def _rows(text: bytes, quotes: Quotes | None) -> Iterator[TextRow]:
     return (TextRow(number, line) for number, line in enumerate(io.BytesIO(text)))
 
 
-def _runs(rows: Iterable[TextRow]) -> list[list[TextRow]]:
-    """The rows in order: those whose quotes end together, each other alone."""
-    found: list[list[TextRow]] = []
-    for is_closed, some in groupby(rows, lambda row: row.is_closed):
-        run = list(some)
-        found += [run] if is_closed else [[row] for row in run]
-    return found
-
-
 def _last_line(block: bytes) -> bytes:
     return block[block.rfind(b"\n", 0, -1) + 1 :]
 
 
-_ROWS = b"slackline:rows"
-
-
-def of_rows(table: pa.Table, rows: int) -> pa.Table:
-    """The answer of a parser that has skipped some rows: the others, and how many there were."""
-    return table.replace_schema_metadata({_ROWS: str(rows)})
-
-
-def _rows_of(table: pa.Table) -> int:
-    """How many rows a parser has seen."""
-    return int((table.schema.metadata or {}).get(_ROWS, table.num_rows))
-
-
-def hopeless(block: bytes, parse: Parse, quotes: Quotes | None = None) -> str | None:
+def hopeless(block: bytes, parser: LineParser, quotes: Quotes | None = None) -> str | None:
     """The fault of ``HOPELESS`` rows drawn from a block; None if one of them is good, or there are fewer.
 
-    At most ``HOPELESS`` parses, and one if the first line is good; salvaging a block without a good line takes two per line.
+    At most ``HOPELESS`` parses, and one if the first line is good.
     """
     rows = (row.text for row in _rows(block, quotes) if row.text.strip())
     first = next(rows, b"")
-    _, broken = salvage(first, parse, quotes)
+    broken = salvage(first, parser, quotes).bad
     if not broken:
         return None
     lines = [first, *rows]
@@ -342,48 +300,11 @@ def hopeless(block: bytes, parse: Parse, quotes: Quotes | None = None) -> str | 
     reasons = [broken[0][1]]
     # Drawn, not every n-th: where each 34th line is broken, a stride of 34 meets only those. The same in each run.
     for number in Random(0).sample(range(1, len(lines)), HOPELESS - 1):
-        _, bad = salvage(lines[number], parse, quotes)
+        bad = salvage(lines[number], parser, quotes).bad
         if not bad:
             return None
         reasons.append(bad[0][1])
     return reasons[0]
-
-
-def _short(error: ValueError) -> str:
-    """The reason in one line, without pyarrow's row number, which counts from the start of a block."""
-    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return _ROW_NUMBER.sub("", text)[:200]
-
-
-def parse_csv(
-    block: bytes,
-    names: Sequence[str],
-    types: dict[str, pa.DataType],
-    delimiter: str = ",",
-    quote: str | bool = False,
-    over_lines: bool = False,
-) -> pa.Table:
-    """The columns ``types`` (Arrow type by name) of CSV lines. Raises ValueError if any line does not fit.
-
-    ``over_lines``: a quoted text may hold line breaks; else a quote that does not end on its line is an error.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import csv
-
-    if not block.strip():
-        return pa.table({name: pa.array([], kind) for name, kind in types.items()})
-    table = csv.read_csv(
-        pa.BufferReader(block),
-        csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=list(names)),
-        csv.ParseOptions(delimiter=delimiter, quote_char=quote, newlines_in_values=over_lines and b'"' in block),
-        csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False),
-    )
-    if quote and not over_lines and b'"' in block:
-        for column in table.columns:
-            if pa.types.is_string(column.type) and pc.any(pc.match_substring(column, "\n"), min_count=0).as_py():
-                raise ValueError("a quote that does not end on its line")
-    return table
 
 
 def nanoseconds(column: pa.ChunkedArray, numerator: int, denominator: int = 1) -> pa.ChunkedArray:
@@ -406,12 +327,30 @@ def finite(table: pa.Table, optional: Collection[str] = ()) -> pa.Table:
     """Returns the table itself. Raises ValueError if a number in it is NaN or infinite, or a value is missing in a column that
     is not ``optional``.
     """
+    for _, why in _unfit(table, optional):
+        raise ValueError(why)
+    return table
+
+
+def unfit(table: pa.Table, optional: Collection[str] = ()) -> dict[int, str]:
+    """Why rows are not ``finite``, by their numbers."""
+    import numpy as np
+
+    found: dict[int, str] = {}
+    for is_unfit, why in _unfit(table, optional):
+        found = dict.fromkeys(np.flatnonzero(to_array(is_unfit)).tolist(), why) | found
+    return found
+
+
+def _unfit(table: pa.Table, optional: Collection[str]) -> Iterator[tuple[pa.ChunkedArray, str]]:
+    """Which rows have a value that no event may have, and what is wrong with it: column by column, only those that have one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     for name, column in zip(table.column_names, table.columns, strict=True):
         if column.null_count and name not in optional:
-            raise ValueError(f"{name} is missing")
-        if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
-            raise ValueError(f"{name} is not a finite number")
-    return table
+            yield pc.is_null(column), f"{name} is missing"
+        if pa.types.is_floating(column.type):
+            is_finite = pc.fill_null(pc.is_finite(column), scalar(True))
+            if not pc.all(is_finite, min_count=0).as_py():
+                yield pc.invert(is_finite), f"{name} is not a finite number"

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from middleware.recordings.files.recording import NumberingByTime, Recording
-from middleware.recordings.files.text import TextReader, existing, finite, nanoseconds, parse_csv, splits, text_recording
+from middleware.recordings.files.salvage.fitted_rows import ConversionOfRows
+from middleware.recordings.files.salvage.line_parsers import LineParser, ParserOfCsv
+from middleware.recordings.files.text import TextReader, existing, finite, nanoseconds, splits, text_recording
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,15 +25,20 @@ _NAMES = ("sensor", "ts", "x", "y", "z", "speed", "acceleration", "vx", "vy", "v
 def debs2013_recording(paths: Sequence[str | Path]) -> Recording:
     """A match recorded by RedFIR, as soccer.Position: sensor, x, y, z (m), vx, vy, vz (m/s), ax, ay, az (m/s2)."""
     files = existing(paths)
-    return text_recording("debs2013", files, splits(files, header=False), TextReader(TYPE, parse), number=NumberingByTime())
+    return text_recording("debs2013", files, splits(files, header=False), TextReader(TYPE, parser()), number=NumberingByTime())
 
 
-def parse(block: bytes) -> pa.Table:
-    """Lines of the recording as normalised columns; ValueError if a line is broken."""
+def parser() -> LineParser:
+    """Parses lines of the recording to columns of events."""
+    import pyarrow as pa
+
+    return ParserOfCsv(_NAMES, dict.fromkeys(_NAMES, pa.int64()), ConversionOfRows(_events))
+
+
+def _events(raw: pa.Table) -> pa.Table:
+    """The columns of events. Raises ValueError if a row does not fit."""
     import pyarrow as pa
     import pyarrow.compute as pc
-
-    raw = parse_csv(block, _NAMES, dict.fromkeys(_NAMES, pa.int64()))
 
     def scaled(name: str, factor: float) -> pa.ChunkedArray:
         return pc.multiply(raw[name].cast(pa.float64(), safe=False), factor)

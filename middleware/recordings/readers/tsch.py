@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from middleware.recordings.files.recording import Recording, source_codes
+from middleware.recordings.files.salvage.fitted_rows import ConversionOfRows
+from middleware.recordings.files.salvage.line_parsers import LineParser, ParserOfLines
 from middleware.recordings.files.text import TextReader, existing, nanoseconds, splits, text_recording
 
 if TYPE_CHECKING:
@@ -32,20 +34,29 @@ def tsch_recording(paths: Sequence[str | Path]) -> Recording:
     """
     files = existing(paths)
     options = {"measured": True, "number": SequenceUnwrapper(), "align": True}
-    return text_recording("tsch", files, splits(files, header=False), TextReader(TYPE, parse), **options)
+    return text_recording("tsch", files, splits(files, header=False), TextReader(TYPE, parser()), **options)
 
 
-def parse(block: bytes) -> pa.Table:
-    """Lines of the log as normalised columns; ValueError if a line is broken."""
+def parser() -> LineParser:
+    """Parses lines of the log to columns of events."""
+    return ParserOfLines(_packet, _cells, ConversionOfRows(_events))
+
+
+def _cells(packets: Sequence[tuple[int, ...]]) -> pa.Table:
     import pyarrow as pa
 
-    rows = [_packet(line) for line in block.splitlines() if line.strip()]
-    arrival, address, sequence, first, last = zip(*rows, strict=True) if rows else ((), (), (), (), ())
-    numbers = {"address": address, "sequence": sequence, "first_slot": first, "last_slot": last}
-    fields = {name: pa.array(column, pa.int64()) for name, column in numbers.items()}
-    ts = nanoseconds(fields["first_slot"], SLOT)
-    source = pa.array([f"node-{number}" for number in address], pa.string())
-    return pa.table({"arrival": pa.array(arrival, pa.int64()), "ts": ts, "source": source, **fields})
+    names = ("arrival", "address", "sequence", "first_slot", "last_slot")
+    return pa.table({name: pa.array([packet[at] for packet in packets], pa.int64()) for at, name in enumerate(names)})
+
+
+def _events(raw: pa.Table) -> pa.Table:
+    """The columns of events. Raises ValueError if a row does not fit."""
+    import pyarrow as pa
+
+    ts = nanoseconds(raw["first_slot"], SLOT)
+    source = pa.array([f"node-{number}" for number in raw["address"].to_pylist()], pa.string())
+    fields = {name: raw[name] for name in ("address", "sequence", "first_slot", "last_slot")}
+    return pa.table({"arrival": raw["arrival"], "ts": ts, "source": source, **fields})
 
 
 def _packet(line: bytes) -> tuple[int, int, int, int, int]:

@@ -7,13 +7,14 @@ ms on clocks synchronised by NTP. The client numbers its messages from 0 in each
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from middleware.recordings.files.header import columns_in
 from middleware.recordings.files.recording import Recording
-from middleware.recordings.files.text import TextReader, existing, finite, nanoseconds, parse_csv, splits, text_recording
+from middleware.recordings.files.salvage.fitted_rows import ConversionOfRows
+from middleware.recordings.files.salvage.line_parsers import LineParser, ParserOfCsv
+from middleware.recordings.files.text import TextReader, existing, finite, nanoseconds, splits, text_recording
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,17 +39,23 @@ def umts_recording(paths: Sequence[str | Path]) -> Recording:
     """
     files = existing(paths)
     names = columns_in(files, ";", (*_NUMBERS.values(), *_TEXTS.values()))
-    read = TextReader(TYPE, partial(parse, names))
+    read = TextReader(TYPE, parser(names))
     return text_recording("umts", files, splits(files, header=True), read, header_lines=1, measured=True)
 
 
-def parse(names: Sequence[str], block: bytes) -> pa.Table:
-    """Lines with columns in the order of ``names``, as normalised columns; ValueError if a line is broken."""
+def parser(names: Sequence[str]) -> LineParser:
+    """Parses lines with columns in the order of ``names`` to columns of events."""
+    import pyarrow as pa
+
+    types = dict.fromkeys(_NUMBERS.values(), pa.int64()) | dict.fromkeys(_TEXTS.values(), pa.string())
+    return ParserOfCsv(names, types, ConversionOfRows(_events), ";", '"')
+
+
+def _events(raw: pa.Table) -> pa.Table:
+    """The columns of events. Raises ValueError if a row does not fit."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    types = dict.fromkeys(_NUMBERS.values(), pa.int64()) | dict.fromkeys(_TEXTS.values(), pa.string())
-    raw = parse_csv(block, names, types, ";", '"')
     column = {name: raw[theirs] for name, theirs in (_NUMBERS | _TEXTS).items()}
     table = {
         "arrival": nanoseconds(column["arrival"], _MILLISECOND),

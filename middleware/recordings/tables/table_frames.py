@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from middleware.model.block.arrays import to_column
 from middleware.model.errors import TraceError
 from middleware.model.words import listed
 from middleware.recordings.files.expressions import ColumnExpression, computed
 from middleware.recordings.files.mapping import Mapping
 from middleware.recordings.files.moments import check_times
-from middleware.recordings.files.normal import decode_texts, normalised, salvage_rows
+from middleware.recordings.files.normal import MappedConversion, decode_texts
 from middleware.recordings.files.recording import NumberingByTime, Recording, RecordingPart
+from middleware.recordings.files.text import part_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,10 +103,5 @@ class _Rows:
 
     def parts(self) -> Iterator[RecordingPart]:
         """The rows as events, and those that do not fit."""
-        import numpy as np
-
-        good, bad = salvage_rows(self.table, lambda rows: normalised(rows, self.mapping, "", self.expressions))
-        for start, table in good:
-            positions = (self.number << 40) + start + np.arange(table.num_rows)
-            yield RecordingPart({self.mapping.type: table.append_column("_position", to_column(positions))}, 0, [])
-        yield RecordingPart({}, self.table.num_rows, bad)
+        found = MappedConversion(self.mapping, "", self.expressions).fitted(self.table)
+        yield part_of(found, self.mapping.type, self.number << 40, self.table.num_rows)

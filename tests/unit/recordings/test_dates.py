@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from middleware.model.event import MAX_TS, MIN_TS
 from middleware.recordings.files.mapping import Mapping, SourceColumn, TimeColumn
-from middleware.recordings.files.normal import normalised, salvage_rows
+from middleware.recordings.files.normal import MappedConversion
 
 MICROSECOND = 1_000
 
@@ -23,9 +23,8 @@ def read(texts: list[str], form: str, zone: str = "UTC") -> tuple[dict[int, int]
     """The times of the good rows, and what is wrong with the broken ones, by the numbers of the rows."""
     mapping = Mapping("T", TimeColumn("t", format=form, zone=zone), SourceColumn(value="x"), {})
     raw = pa.table({"t": pa.array(texts, pa.string())})
-    tables, bad = salvage_rows(raw, lambda rows: normalised(rows, mapping))
-    good = {first + place: ts for first, table in tables for place, ts in enumerate(table["ts"].to_pylist())}
-    return good, dict(bad)
+    table, rows, bad = MappedConversion(mapping).fitted(raw)
+    return dict(zip(rows.tolist(), table["ts"].to_pylist() if len(rows) else [], strict=True)), dict(bad)
 
 
 def by_python(texts: list[str], form: str) -> dict[int, int]:

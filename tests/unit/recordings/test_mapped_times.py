@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from middleware.recordings.files.mapped import mapped_recording
 from middleware.recordings.files.mapping import MappedField, Mapping, SourceColumn, TimeColumn
-from middleware.recordings.files.normal import normalised
+from middleware.recordings.files.normal import MappedConversion
 from tests.unit.recordings.test_readers import rows_of
 
 SCALE = {"s": 9, "ms": 6, "us": 3, "ns": 0, "ps": -3}
@@ -28,7 +28,7 @@ def mapping(unit: str) -> Mapping:
 
 def read(times: list[str], unit: str) -> list[int]:
     raw = pa.table({"t": pa.array(times, pa.string()), "s": ["x"] * len(times)})
-    found: list[int] = normalised(raw, mapping(unit))["ts"].to_pylist()
+    found: list[int] = MappedConversion(mapping(unit))(raw)["ts"].to_pylist()
     return found
 
 
@@ -83,16 +83,16 @@ def test_notations(text: str, unit: str, expected: int) -> None:
 def test_picoseconds_of_whole_numbers_and_floats_are_rounded_too(numbers: list[int]) -> None:
     halves = [number / 2 for number in numbers]
     for column, values in ((pa.array(numbers, pa.int64()), numbers), (pa.array(halves, pa.float64()), halves)):
-        found = normalised(pa.table({"t": column, "s": ["x"] * len(numbers)}), mapping("ps"))["ts"].to_pylist()
+        found = MappedConversion(mapping("ps"))(pa.table({"t": column, "s": ["x"] * len(numbers)}))["ts"].to_pylist()
         assert found == [round(Fraction(value) / 1_000) for value in values]
 
 
 def test_a_float_of_picoseconds_may_be_larger_than_64_bits_hold_and_is_finite() -> None:
     raw = pa.table({"t": [1.5e21], "s": ["x"]})
-    assert normalised(raw, mapping("ps"))["ts"].to_pylist() == [1_500_000_000_000_000_000]
+    assert MappedConversion(mapping("ps"))(raw)["ts"].to_pylist() == [1_500_000_000_000_000_000]
     for number in (float("nan"), float("inf"), 1e300):
         with pytest.raises(ValueError, match="column t: "):
-            normalised(pa.table({"t": [number], "s": ["x"]}), mapping("ps"))
+            MappedConversion(mapping("ps"))(pa.table({"t": [number], "s": ["x"]}))
 
 
 def test_what_is_no_time_is_a_broken_line_and_costs_no_other(tmp_path: Path) -> None:
@@ -131,5 +131,5 @@ def test_blanks_around_a_number_are_no_part_of_it() -> None:
     raw = pa.table({"t": [" 1 "], "s": ["x"], "n": [" 7"], "x": ["2.5 "], "b": [" true"], "w": [" as it is "]})
     kinds = {"n": "int", "x": "float", "b": "bool", "w": "str"}
     fields = {name: MappedField(kind, name) for name, kind in kinds.items()}  # type: ignore[arg-type]
-    table = normalised(raw, Mapping("T", TimeColumn("t", "s"), SourceColumn("s"), fields, id="n"))
+    table = MappedConversion(Mapping("T", TimeColumn("t", "s"), SourceColumn("s"), fields, id="n"))(raw)
     assert table.select(["id", *fields]).to_pylist() == [{"id": 7, "n": 7, "x": 2.5, "b": True, "w": " as it is "}]

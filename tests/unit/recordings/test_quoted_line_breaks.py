@@ -20,7 +20,9 @@ from middleware.recordings.files.following import Follower
 from middleware.recordings.files.guess import guessed
 from middleware.recordings.files.quotes import MAX_ROW_BYTES, Quotes
 from middleware.recordings.files.recording_reading import read
-from middleware.recordings.files.text import TextReader, parse_csv, splits, text_recording
+from middleware.recordings.files.salvage.fitted_rows import ConversionOfRows
+from middleware.recordings.files.salvage.line_parsers import ParserOfCsv
+from middleware.recordings.files.text import TextReader, splits, text_recording
 
 START = 1_700_000_000_000_000_000
 TEXTS = ["one", "two\nlines", "", 'a "quoted"\r\nword, whole', "\n", '"', '",\n"', "x\n\ny", "\r\n", "last"]
@@ -113,7 +115,10 @@ def test_a_broken_quote_costs_its_row_whatever_the_cuts(
     file.write_bytes(b"0,first,0\n" + b"".join(OPEN if text is None else cells(at, text) for at, text in enumerate(texts)))
     quotes, kinds = Quotes(",", 3), {"a": pa.int64(), "b": pa.string(), "c": pa.int64()}
     reader = TextReader(
-        "T", lambda lines: parse_csv(lines, list(kinds), kinds, ",", '"', over_lines=True), block, quotes=quotes
+        "T",
+        ParserOfCsv(list(kinds), kinds, ConversionOfRows(lambda cells: cells), ",", '"', over_lines=True),
+        block,
+        quotes=quotes,
     )
     found, tables = read(text_recording("T", [file], splits([file], False, size, quotes), reader))
     assert tables["T"]["b"].to_pylist() == ["first", *(text for text in texts if text is not None)]

@@ -45,7 +45,7 @@ def test_debs2013_in_metres_and_nanoseconds(tmp_path: Path) -> None:
 )
 def test_debs2013_refuses_what_is_no_whole_number(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"(conversion error|Expected 13 columns)"):
-        debs2013.parse(line)
+        debs2013.parser().whole(line)
 
 
 def test_tromso(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def packet(first: int, sequence: int, address: int, last: int = 0) -> str:
 
 
 def test_tsch_bytes_and_clock() -> None:
-    table = tsch.parse(f"{packet(175170, 162, 2)}\t1:02:03.5\n".encode())
+    table, _ = tsch.parser().whole(f"{packet(175170, 162, 2)}\t1:02:03.5\n".encode())
     (row,) = table.to_pylist()
     assert (row["ts"], row["arrival"]) == (175170 * 15_000_000, 3723_500_000_000)
     assert (row["source"], row["address"], row["sequence"], row["first_slot"], row["last_slot"]) == (
@@ -112,7 +112,7 @@ def test_tsch_bytes_and_clock() -> None:
 )
 def test_tsch_refuses_broken_lines(line: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        tsch.parse(line.encode())
+        tsch.parser().whole(line.encode())
 
 
 def test_missing_columns_are_named(tmp_path: Path) -> None:

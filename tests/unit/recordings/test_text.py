@@ -4,6 +4,7 @@ import gzip
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from middleware.model.errors import TraceError
 from middleware.recordings.files.formats import head
 from middleware.recordings.files.recording_reading import read
+from middleware.recordings.files.salvage.fitted_rows import ConversionOfRows
+from middleware.recordings.files.salvage.line_parsers import ParserOfCsv
 from middleware.recordings.files.text import (
     BOM,
     HOPELESS,
@@ -20,7 +23,6 @@ from middleware.recordings.files.text import (
     existing,
     header_line,
     hopeless,
-    parse_csv,
     salvage,
     splits,
     text_recording,
@@ -29,10 +31,12 @@ from middleware.recordings.files.text import (
 fewer = settings(max_examples=25)
 
 
-def numbers(block: bytes):  # type: ignore[no-untyped-def]
-    import pyarrow as pa
+def csv_parser(*kinds: pa.DataType) -> ParserOfCsv:
+    names = ("a", "b", "c")[: len(kinds)]
+    return ParserOfCsv(names, dict(zip(names, kinds, strict=True)), ConversionOfRows(lambda cells: cells))
 
-    return parse_csv(block, ("a", "b"), {"a": pa.int64(), "b": pa.int64()})
+
+numbers = csv_parser(pa.int64(), pa.int64())
 
 
 @fewer
@@ -46,14 +50,14 @@ def test_salvage_keeps_all_good_lines_and_numbers_the_broken(lines: list[bytes])
     block = b"".join(line + b"\n" for line in lines)
     if not block:
         return
-    tables, bad = salvage(block, numbers)
-    good = [first + row for first, table in tables for row in range(table.num_rows)]
-    assert good == [number for number, line in enumerate(lines) if line == b"1,2"]
+    table, rows, bad = salvage(block, numbers)
+    assert table.num_rows == len(rows)
+    assert rows.tolist() == [number for number, line in enumerate(lines) if line == b"1,2"]
     assert [number for number, _ in bad] == [number for number, line in enumerate(lines) if line not in (b"1,2", b"")]
 
 
 def test_reasons_are_reported() -> None:
-    _, bad = salvage(b"1,2\nx,2\n1\n", numbers)
+    bad = salvage(b"1,2\nx,2\n1\n", numbers).bad
     assert "invalid value 'x'" in bad[0][1]
     assert "Expected 2 columns" in bad[1][1]
 
@@ -75,8 +79,8 @@ def test_splits_hold_each_line_once(tmp_path_factory: pytest.TempPathFactory, li
 
 
 def test_a_blank_line_does_not_hide_a_line_of_two_rows() -> None:
-    tables, bad = salvage(b"1,2\n1,2\r9,9\n\n3,4\n", numbers)
-    assert [table["a"].to_pylist() for _, table in tables] == [[1], [3]]
+    table, _, bad = salvage(b"1,2\n1,2\r9,9\n\n3,4\n", numbers)
+    assert table["a"].to_pylist() == [1, 3]
     assert [line for line, _ in bad] == [1]
 
 
@@ -121,12 +125,8 @@ def expected(lines: list[tuple[int, bool]], most: int) -> tuple[list[int], list[
 
 
 def rows_and_broken(file: Path, size: int, block: int, longest: int = MAX_LINE_BYTES) -> tuple[list[int], list[int]]:
-    import pyarrow as pa
-
-    def parse(lines: bytes):  # type: ignore[no-untyped-def]
-        return parse_csv(lines, ("a", "b"), {"a": pa.int64(), "b": pa.string()})
-
-    recording = text_recording("T", [file], splits([file], header=False, size=size), TextReader("T", parse, block, longest))
+    reader = TextReader("T", csv_parser(pa.int64(), pa.string()), block, longest)
+    recording = text_recording("T", [file], splits([file], header=False, size=size), reader)
     found, tables = read(recording)
     return tables["T"]["a"].to_pylist(), [each.line for each in found.bad.first]
 
@@ -166,12 +166,13 @@ def test_a_file_of_another_format_is_reported_after_a_few_lines_of_it(tmp_path: 
     file.write_bytes(b"this is prose\n\n" * 200_000)
     parsed: list[bytes] = []
 
-    def counted(block: bytes):  # type: ignore[no-untyped-def]
-        parsed.append(block)
-        return numbers(block)
+    class Counted(ParserOfCsv):
+        def whole(self, block: bytes) -> tuple[pa.Table, int]:
+            parsed.append(block)
+            return super().whole(block)
 
     with pytest.raises(TraceError, match=r"not one good line among 1000 drawn from its first \d+: CSV parse error"):
-        list(TextReader("T", counted)(splits([file], header=False)[0]))
+        list(TextReader("T", Counted(numbers.names, numbers.types, numbers.conversion))(splits([file], header=False)[0]))
     assert parsed == [b"this is prose\n"] * HOPELESS
 
 
