@@ -60,6 +60,8 @@ class Trace(msgspec.Struct):
         the model from which arrival times were drawn, as text, and ``seed``; None if they were measured.
     ``clock_offset``
         nanoseconds added to measured arrival times, because source and receiver count from different moments.
+    ``bad_lines``, ``lost_cells``
+        lines of the recording that were skipped; cells that could not be read, of fields that may be missing.
     ``warnings``
         what is likely to be wrong with the recording, or with how it was read.
     """
@@ -71,6 +73,7 @@ class Trace(msgspec.Struct):
     seed: int | None = None
     clock_offset: int = 0
     bad_lines: BadLines = msgspec.field(default_factory=BadLines)
+    lost_cells: BadLines = msgspec.field(default_factory=BadLines)
     units: dict[str, str] = msgspec.field(default_factory=UNITS.copy)
     warnings: list[str] = msgspec.field(default_factory=list, name="doubts")
     version: int = 1

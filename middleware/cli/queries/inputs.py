@@ -17,7 +17,7 @@ from middleware.model.errors import SlacklineError
 from middleware.model.event import TS, Event, EventType, EventTypes, type_name
 from middleware.model.quantities import parse_duration
 from middleware.model.words import listed
-from middleware.recordings.files.tally import BadLines
+from middleware.recordings.files.tally import BadLines, lost_note, skipped_note
 
 if TYPE_CHECKING:
     from middleware.recordings.files.following import Follower
@@ -53,7 +53,7 @@ class FileInput:
         self.types = EventTypes(made.values())
         self._paths = paths
         self._followers: list[Follower] = []
-        self._read: tuple[list[Event], BadLines] | None = None
+        self._read: tuple[list[Event], BadLines, BadLines] | None = None
 
     def events(self) -> list[Event]:
         """All events in order of arrival. O(n log n) the first time. Raises TraceError if there is none."""
@@ -61,7 +61,7 @@ class FileInput:
 
         if self._read is None:
             events, read = read_events(self.recording, self.types)
-            self._read = events, read.bad
+            self._read = events, read.bad, read.lost
         return self._read[0]
 
     @property
@@ -84,13 +84,17 @@ class FileInput:
             yield from followed(self._followers)
 
     def notes(self) -> list[str]:
-        """Notes on the files: warnings about units, and the number of skipped lines."""
-        first = [line for follower in self._followers for line in follower.bad]
-        bad = self._read[1] if self._read is not None else BadLines(len(first), first)
+        """Notes on the files: warnings about units, and the numbers of skipped lines and lost cells."""
+        if self._read is not None:
+            _, bad, lost = self._read
+        else:
+            lines = [line for follower in self._followers for line in follower.bad]
+            cells = [line for follower in self._followers for line in follower.lost]
+            bad, lost = BadLines(len(lines), lines), BadLines(len(cells), cells)
         notes = list(self.recording.warnings)
-        if bad.count:
-            notes.append(f"skipped {bad.count:,} broken line{'s' * (bad.count > 1)}")
-            notes += [f"  {each.file}:{each.line}: {each.reason}" for each in bad.first[:5]]
+        for found, note in ((bad, skipped_note(bad)), (lost, lost_note(lost))):
+            if found.count:
+                notes += [note, *(f"  {each.file}:{each.line}: {each.reason}" for each in found.first[:5])]
         return notes
 
     def descriptions(self) -> list[str]:

@@ -123,6 +123,7 @@ class RunSummary(msgspec.Struct):
 
 class ScenarioSummary(msgspec.Struct):
     """The whole: ``latency_ms`` is over the scenario's ``results``, by mode; ``broken``: lines of the recording skipped;
+    ``lost_cells``: cells that could not be read, of fields that may be missing;
     ``latest``: the last detections of the ``results``: when, type, and what they say.
     """
 
@@ -135,6 +136,7 @@ class ScenarioSummary(msgspec.Struct):
     results: list[str]
     runs: dict[str, RunSummary]
     broken: BadLines = msgspec.field(default_factory=BadLines)
+    lost_cells: BadLines = msgspec.field(default_factory=BadLines)
     latest: list[tuple[str, str, str]] = []
 
     @property
@@ -173,6 +175,7 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, RunOutcome]) -> 
         latency_ms={mode: latency for mode, latency in latencies.items() if latency is not None},
         runs=runs,
         broken=load_trace(trace).bad_lines,
+        lost_cells=load_trace(trace).lost_cells,
         latest=lines(latest(next(iter(outcomes.values())).collector.finals, results)),
     )
 

@@ -243,15 +243,19 @@ def show_warnings(out: Console, trace: Trace) -> None:
 
 
 def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:
-    """Say how many lines of the recording were skipped, with the first few of them; nothing if there are none."""
-    count = trace.bad_lines.count
-    if not count:
-        return
-    out.print(f"[yellow]skipped {count:,} broken line{'s' if count > 1 else ''}[/]")
-    for bad in trace.bad_lines.first[:most]:
-        out.print(f"  {bad.file}:{bad.line}: {bad.reason}", markup=False, soft_wrap=True)
-    if more := count - min(most, len(trace.bad_lines.first)):
-        out.print(f"  and {more:,} more")
+    """Say how many lines of the recording were skipped, and how many cells lost, with the first few of them; nothing if
+    there are none.
+    """
+    from middleware.recordings.files.tally import lost_note, skipped_note
+
+    for found, note in ((trace.bad_lines, skipped_note(trace.bad_lines)), (trace.lost_cells, lost_note(trace.lost_cells))):
+        if not found.count:
+            continue
+        out.print(f"[yellow]{note}[/]")
+        for bad in found.first[:most]:
+            out.print(f"  {bad.file}:{bad.line}: {bad.reason}", markup=False, soft_wrap=True)
+        if more := found.count - min(most, len(found.first)):
+            out.print(f"  and {more:,} more")
 
 
 def _show_report(out: Console, report: FeedReport) -> None:

@@ -31,15 +31,17 @@ _PAUSE = 0.1
 class Follower:
     """A text file that others append to. Rows without ids are numbered as they come, for each source.
 
-    ``bad``: lines that did not fit. ``number``: of this file among those that are followed together, which may have rows of one
-    source. The ids of the files lie far apart, so a row has the same one each time the file is read from its start, however
-    the files grow. Raises TraceError if the file cannot be followed, or ceases to be what it was.
+    ``bad``: lines that did not fit; ``lost``: cells that could not be read, and are None. ``number``: of this file among those
+    that are followed together, which may have rows of one source. The ids of the files lie far apart, so a row has the same one
+    each time the file is read from its start, however the files grow. Raises TraceError if the file cannot be followed, or
+    ceases to be what it was.
     """
 
     def __init__(self, file: Path, mapping: Mapping, event_type: EventType, number: int = 0) -> None:
         if not is_text(file) or is_packed(file):
             raise TraceError(f"{file} cannot be followed: only CSV and JSON lines grow line by line")
         self.bad: list[BadLine] = []
+        self.lost: list[BadLine] = []
         self._file, self._mapping, self._type = file, mapping, event_type
         self._parser, self._quotes = parser_of(file, mapping)
         self._has_header = self._quotes is not None
@@ -73,7 +75,8 @@ class Follower:
                 self._at, self._is_inside = self._at + len(block), True
             return []
         found = salvage(whole if self._at else whole.removeprefix(BOM), self._parser, self._quotes)
-        self.bad += [BadLine(str(self._file), self._line + line + 1, why) for line, why in found.bad]
+        self.bad += self._numbered_lines(found.bad)
+        self.lost += self._numbered_lines(found.lost)
         self._at += len(whole)
         self._line += whole.count(b"\n")
         return self._numbered(found.table) if found.table.num_rows else []
@@ -133,6 +136,9 @@ class Follower:
         if self._text is not None:
             self._text.close()
             self._text = None
+
+    def _numbered_lines(self, lines: Sequence[tuple[int, str]]) -> list[BadLine]:
+        return [BadLine(str(self._file), self._line + line + 1, why) for line, why in lines]
 
     def _numbered(self, table: pa.Table) -> list[Event]:
         if self._mapping.id is None:

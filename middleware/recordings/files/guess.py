@@ -17,7 +17,7 @@ from middleware.model.event import Event
 from middleware.model.quantities import UNIX_TIMES
 from middleware.model.words import listed
 from middleware.recordings.files.formats import format_of, head
-from middleware.recordings.files.mapping import INT64, Kind, MappedField, Mapping, SourceColumn, TimeColumn, Unit
+from middleware.recordings.files.mapping import INT64, MISSING, Kind, MappedField, Mapping, SourceColumn, TimeColumn, Unit
 from middleware.recordings.files.mcap_rows import STAMPS, topics_of
 from middleware.recordings.files.moments import UNITS
 
@@ -156,11 +156,12 @@ def _types_of(table: pa.Table, mapping: Mapping) -> list[str]:
     return found.get("type", [])
 
 
-def kinds_of(table: pa.Table, as_numbers: bool = False) -> dict[str, Kind]:
+def kinds_of(table: pa.Table, as_numbers: bool = False, missing: Sequence[str] = MISSING) -> dict[str, Kind]:
     """The kind of each column: int, float, bool or str; texts by what they all look like. Others are skipped.
 
     Whole numbers that would not be the same ones as int64, or of which the texts differ where the numbers do not (007 and 7),
-    are names, so texts: as numbers, different ones would be one. ``as_numbers``: they are to be computed with.
+    are names, so texts: as numbers, different ones would be one. ``as_numbers``: they are to be computed with. ``missing``:
+    the spellings of a missing value, which is of no kind.
     """
     import pyarrow as pa
 
@@ -168,7 +169,9 @@ def kinds_of(table: pa.Table, as_numbers: bool = False) -> dict[str, Kind]:
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-            found[name] = _kind_of_texts([text for text in column.to_pylist() if text is not None], as_numbers)
+            found[name] = _kind_of_texts(
+                (text for text in column.to_pylist() if text is not None and text.strip() not in missing), as_numbers
+            )
         elif pa.types.is_boolean(kind):
             found[name] = "bool"
         elif pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
@@ -204,14 +207,14 @@ def _fields(table: pa.Table, taken: set[str]) -> dict[str, MappedField]:
 
 
 def _has_gaps(column: pa.ChunkedArray, kind: Kind) -> bool:
-    """Whether some cells are null, NaN or, where others are numbers or truth values, empty: then None stands for them."""
+    """Whether some cells are null, NaN or, where others are numbers or truth values, missing: then None stands for them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_floating(column.type):
         return bool(pc.any(pc.is_null(column, nan_is_null=True), min_count=0).as_py())
     return bool(column.null_count) or (
-        kind != "str" and any(isinstance(each, str) and not each.strip() for each in column.to_pylist())
+        kind != "str" and any(isinstance(each, str) and each.strip() in MISSING for each in column.to_pylist())
     )
 
 

@@ -2,6 +2,7 @@
 
 type = "weather.Reading"
 delimiter = ","                                  # CSV only
+missing = ["", "NaN", "nan", "n/a"]              # optional: how a missing value is spelled; else as the first three
 topics = ["/tags/*"]                             # MCAP only
 ts = { column = "time", unit = "ms" }            # s, ms, us, ns, ps, iso (ISO 8601, UTC unless it says), or a format
 arrival = { column = "received", unit = "ms" }   # optional: measured arrival
@@ -41,6 +42,9 @@ Kind = Literal["int", "float", "str", "bool"]
 INT64 = range(-(2**63), 2**63)
 """The whole numbers that a field holds."""
 
+MISSING = ("", "NaN", "nan")
+"""The spellings of a missing value where a mapping names none: of an empty cell, and of what frames and numpy write."""
+
 Unit = Literal["s", "ms", "us", "ns", "ps", "iso"]
 
 
@@ -73,7 +77,8 @@ class SourceColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class MappedField(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A field of the event type: a column, a constant, a part of the file's name, or an expression on columns.
 
-    Numbers become value * scale + offset. ``optional``: an empty or null cell gives None; else the row is broken.
+    Numbers become value * scale + offset. ``optional``: a cell that is null or missing gives None, and so does one that
+    cannot be read, which is listed; else the row is broken.
     """
 
     type: Kind
@@ -91,6 +96,7 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     with folders, of their paths; none: all.
     ``topics``: of MCAP, patterns of the topics whose messages they are; none: its only one.
     ``only``: the texts of columns that make a row one of its events; others are skipped without a word.
+    ``missing``: the spellings of a missing value, which gives None in an optional field.
     """
 
     type: str
@@ -104,6 +110,7 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     only: dict[str, str] = {}
+    missing: tuple[str, ...] = MISSING
 
     def columns(self) -> list[str]:
         """The columns of the recording that it needs, each once; those of expressions are not among them."""

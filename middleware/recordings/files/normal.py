@@ -90,19 +90,23 @@ class MappedConversion:
             return FittedRows(self._converted(texts), rows, [])
         except ValueError:
             pass
-        columns, reasons = {}, dict[int, str]()
+        columns, reasons, losses = {}, dict[int, str](), list[tuple[int, str]]()
         for column in self._columns():
             try:
                 columns[column.name], bad = column.fitted(texts)
             except ValueError as error:  # of a constant: what is wrong with it is wrong in each row
                 columns[column.name] = pa.nulls(len(rows), column.kind)
                 bad = dict.fromkeys(range(len(rows)), reason_of(error))
-            reasons = bad | reasons
+            if column.optional:
+                losses += bad.items()
+            else:
+                reasons = bad | reasons
         table = pa.table(columns)
         reasons = unfit(table, self._optional()) | reasons
         sound = np.delete(np.arange(len(rows)), list(reasons))
         broken = sorted((int(rows[row]), why) for row, why in reasons.items())
-        return FittedRows(table.take(to_column(sound)), rows[sound], broken)
+        lost = sorted((int(rows[row]), why) for row, why in losses if row not in reasons)
+        return FittedRows(table.take(to_column(sound)), rows[sound], broken, lost)
 
     def _converted(self, raw: pa.Table) -> pa.Table:
         import pyarrow as pa
@@ -123,23 +127,28 @@ class MappedConversion:
         if mapping.id:
             found.append(_EventColumn("id", (mapping.id,), pa.int64(), partial(_id, name=mapping.id)))
         named = (mapping.source.column,) if mapping.source.column else ()
-        found.append(_EventColumn("source", named, pa.string(), partial(_source, source=mapping.source, file=file)))
+        found.append(
+            _EventColumn(
+                "source", named, pa.string(), partial(_source, source=mapping.source, file=file, missing=mapping.missing)
+            )
+        )
         for name, one in mapping.fields.items():
             compute = self.computed[name] if one.expression else None
             used = compute.columns if compute else (one.column,) if one.column else ()
-            convert = partial(_field, name=name, field=one, file=file, compute=compute)
-            found.append(_EventColumn(name, used, arrow_types()[one.type], convert))
+            convert = partial(_field, name=name, field=one, file=file, compute=compute, missing=mapping.missing)
+            found.append(_EventColumn(name, used, arrow_types()[one.type], convert, one.optional))
         return found
 
 
 @dataclass(frozen=True)
 class _EventColumn:
-    """A column of events, computed from ``columns``; none: the same in all rows."""
+    """A column of events, computed from ``columns``; none: the same in all rows. ``optional``: a broken cell costs no row."""
 
     name: str
     columns: tuple[str, ...]
     kind: pa.DataType
     convert: Callable[[pa.Table], pa.ChunkedArray]
+    optional: bool = False
 
     def fitted(self, raw: pa.Table) -> tuple[pa.ChunkedArray, dict[int, str]]:
         """The column, and the reasons why cells are broken, by row. Raises ValueError for what is the same in all."""
@@ -172,7 +181,7 @@ def decode_texts(raw: pa.Table) -> pa.Table:
     return raw if raw.schema.types == [each.type for each in fields] else raw.cast(pa.schema(fields))
 
 
-def _source(raw: pa.Table, source: SourceColumn, file: str) -> pa.ChunkedArray:
+def _source(raw: pa.Table, source: SourceColumn, file: str, missing: Sequence[str]) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -180,7 +189,7 @@ def _source(raw: pa.Table, source: SourceColumn, file: str) -> pa.ChunkedArray:
         name = source.prefix + (source.value or _of_file(source.file, file))
         return pa.chunked_array([pa.repeat(scalar(name), raw.num_rows)])
     names = _cast(_whole(raw[source.column]), pa.string(), source.column)
-    return pc.binary_join_element_wise(scalar(source.prefix), without_empty(names), scalar(""))
+    return pc.binary_join_element_wise(scalar(source.prefix), without_missing(names, missing), scalar(""))
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
@@ -212,12 +221,12 @@ def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_nan(column), pa.nulls(1, column.type)[0], column)
 
 
-def without_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts with null for those that are empty: what is missing."""
+def without_missing(column: pa.ChunkedArray, missing: Sequence[str]) -> pa.ChunkedArray:
+    """Texts with null for the spellings of what is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.if_else(pc.equal(column, scalar("")), pa.nulls(1, pa.string())[0], column)
+    return pc.if_else(pc.is_in(column, pa.array(missing, pa.string())), pa.nulls(1, pa.string())[0], column)
 
 
 def _of_file(pattern: str, file: str) -> str:
@@ -234,7 +243,9 @@ def _id(raw: pa.Table, name: str) -> pa.ChunkedArray:
     return _cast(_trimmed(raw[name]), pa.int64(), name)
 
 
-def _field(raw: pa.Table, name: str, field: MappedField, file: str, compute: ComputedColumn | None) -> pa.ChunkedArray:
+def _field(
+    raw: pa.Table, name: str, field: MappedField, file: str, compute: ComputedColumn | None, missing: Sequence[str]
+) -> pa.ChunkedArray:
     import pyarrow as pa
 
     kind = arrow_types()[field.type]
@@ -242,44 +253,50 @@ def _field(raw: pa.Table, name: str, field: MappedField, file: str, compute: Com
         value = float(field.value) if field.type == "float" else field.value
         return pa.chunked_array([pa.repeat(pa.scalar(value, kind), raw.num_rows)])
     if field.file:
-        return _converted(
-            pa.chunked_array([pa.repeat(scalar(_of_file(field.file, file)), raw.num_rows)]), name, "the file's name", field
-        )
+        names = pa.chunked_array([pa.repeat(scalar(_of_file(field.file, file)), raw.num_rows)])
+        return _converted(names, f"{name} (the file's name)", field, missing)
     if compute:
         values = list(compute(raw))
         if field.type == "float":
             values = [float(value) if isinstance(value, int) and not isinstance(value, bool) else value for value in values]
         try:
-            return _converted(pa.chunked_array([pa.array(values)]), name, field.expression, field)
+            return _converted(pa.chunked_array([pa.array(values)]), f"{name} ({field.expression})", field, missing)
         except (TypeError, OverflowError) as error:
             raise ValueError(f"{name} ({field.expression}): {error}") from None
-    return _converted(raw[field.column], name, f"column {field.column}", field, in_frame=not file)
+    if not file and field.type == "str":  # in a frame what is missing is null, so a text that is empty is one
+        missing = [text for text in missing if text]
+    return _converted(raw[field.column], f"{name} (column {field.column})", field, missing)
 
 
-def _converted(column: pa.ChunkedArray, name: str, where: str, field: MappedField, in_frame: bool = False) -> pa.ChunkedArray:
-    """``in_frame``: a text that is empty is one there, as what is missing is null; in a file it is what is missing."""
+def _converted(column: pa.ChunkedArray, what: str, field: MappedField, missing: Sequence[str]) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     column = column if field.type == "str" else _trimmed(column)
+    if field.optional and pa.types.is_string(column.type):
+        column = without_missing(column, missing)
     if field.type in ("int", "float") and pa.types.is_string(column.type):
         column = pc.replace_substring_regex(column, r"^\+([\d.])", r"\1")  # Arrow reads no sign before what is positive
-    if field.optional and pa.types.is_string(column.type) and not (in_frame and field.type == "str"):
-        column = without_empty(column)
     if (field.optional or field.type in ("str", "bool")) and pa.types.is_floating(column.type):
         column = _without_nan(column)
     if field.type == "bool" and _is_number(column.type):
-        _check_truth(column, f"{name} ({where})")
+        _check_truth(column, what)
     kind = arrow_types()[field.type]
     if field.type == "float" and pa.types.is_decimal(column.type):
         column = column.cast(pa.string())  # as float64, Arrow gives a neighbour of the nearest number
     try:
         if (field.scale, field.offset) == (1.0, 0.0):
-            return column.cast(kind)
-        number = pc.add(pc.multiply(column.cast(pa.float64()), scalar(field.scale)), scalar(field.offset))
-        return number if field.type == "float" else pc.round(number).cast(pa.int64())
+            number = column.cast(kind)
+        else:
+            number = pc.add(pc.multiply(column.cast(pa.float64()), scalar(field.scale)), scalar(field.offset))
+            number = number if field.type == "float" else pc.round(number).cast(pa.int64())
     except (ValueError, NotImplementedError) as error:  # Arrow's for kinds of columns that it cannot convert
-        raise ValueError(f"{name} ({where}): {error}") from None
+        raise ValueError(f"{what}: {error}") from None
+    if field.optional and field.type == "float":
+        number = _without_nan(number)
+        if pc.any(pc.is_inf(number), min_count=0).as_py():
+            raise ValueError(f"{what}: not a finite number")
+    return number
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -36,11 +36,14 @@ class RecordingPart(NamedTuple):
         fields, and arrival and id where the recording has them.
     ``lines``, ``bad``
         the number of lines (or rows) in it; those skipped as (line counted from 0, reason).
+    ``lost``
+        the cells that could not be read and are None, as (line, reason).
     """
 
     tables: dict[str, pa.Table]
     lines: int
     bad: list[tuple[int, str]]
+    lost: Sequence[tuple[int, str]] = ()
 
 
 class EventNumbering(Protocol):

@@ -18,7 +18,7 @@ from middleware.model.errors import TraceError
 from middleware.model.event import MAX_TS, MIN_TS
 from middleware.recordings.files.quotes import MAX_ROW_BYTES, Quotes, TextRow
 from middleware.recordings.files.recording import Recording, RecordingPart
-from middleware.recordings.files.salvage.fitted_rows import FittedRows, broken_rows, joined, reason_of
+from middleware.recordings.files.salvage.fitted_rows import FittedRows, broken_rows, joined
 from middleware.recordings.files.salvage.line_parsers import LineParser, parsed
 
 if TYPE_CHECKING:
@@ -230,9 +230,9 @@ class TextReader:
 def part_of(found: FittedRows, type_name: str, first: int, lines: int) -> RecordingPart:
     """The rows of some lines as a part of a recording. ``first``: the position of the first line in it."""
     if not found.table.num_rows:
-        return RecordingPart({}, lines, found.bad)
+        return RecordingPart({}, lines, found.bad, found.lost)
     positions = to_column(first + found.rows)
-    return RecordingPart({type_name: found.table.append_column("_position", positions)}, lines, found.bad)
+    return RecordingPart({type_name: found.table.append_column("_position", positions)}, lines, found.bad, found.lost)
 
 
 def text_recording(reader: str, files: Sequence[Path], pieces: Sequence[Split], read: TextReader, **options: Any) -> Recording:
@@ -262,9 +262,8 @@ def salvage(block: bytes, parser: LineParser, quotes: Quotes | None = None) -> F
         if quotes is not None and not quotes.is_closed(_last_line(block)):
             raise ValueError(_OPEN)
         table = parsed(block, count, parser)
-    except ValueError as error:
-        if count == 1:
-            return broken_rows({0: reason_of(error)})
+    except ValueError:
+        pass
     else:
         return FittedRows(table, np.arange(table.num_rows), [])
     rows = [row for row in _rows(block, quotes) if row.text.strip()]

@@ -202,6 +202,7 @@ def _described(
         seed=delays.seed if delays else None,
         clock_offset=offset,
         bad_lines=staged.bad,
+        lost_cells=staged.lost,
         warnings=[each for name, one in types.items() for each in trace_warnings(name, one, is_mapped)],
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,6 @@ MAPPING: dict[str, Any] = {
     "fields": {
         "x": {"column": "x", "type": "float", "scale": 0.5},
         "n": {"column": "n", "type": "int"},
-        "maybe": {"column": "x", "type": "float", "optional": True},
         "s": {"column": "s", "type": "str", "optional": True},
         "sum": {"expression": "n + 1", "type": "int"},
     },
@@ -63,7 +64,7 @@ def csv_lines(draw: st.DrawFn, cells: Cells, likely: dict[str, bytes]) -> bytes:
 
 
 def rows_of(block: bytes, parser: LineParser, quotes: Quotes | None = None) -> Found:
-    table, rows, bad = salvage(block, parser, quotes)
+    table, rows, bad, _ = salvage(block, parser, quotes)
     assert rows.tolist() == sorted(set(rows.tolist())) and len(rows) == table.num_rows
     assert not set(rows.tolist()) & {number for number, _ in bad}
     return table.to_pylist(), bad
@@ -182,6 +183,49 @@ def test_broken_positions_are_those_that_halving_finds(lines: list[bytes]) -> No
     assert repr(rows_of(block, debs2013.parser())) == repr(halved_lines(block, debs2013.parser()))
 
 
+MISSING = ["", "NaN", "-"]
+WORDS = st.sampled_from(["1", "2.5", " -3 ", "", " ", "NaN", "nan", "-", "n/a", "inf", "1e999", "x"])
+
+
+def by_definition(x: str, n: str) -> tuple[float | None, int | None, int]:
+    """The values of optional cells, and how many cannot be read."""
+    values: list[float | int | None] = []
+    lost = 0
+    for text, kind in ((x.strip(), float), (n.strip(), int)):
+        value = None
+        if text not in MISSING:
+            try:
+                value = kind(text)
+            except ValueError:
+                lost += 1
+        if isinstance(value, float) and math.isinf(value):
+            value, lost = None, lost + 1
+        values.append(None if value is not None and math.isnan(value) else value)
+    return values[0], values[1], lost  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "table"])
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.tuples(st.sampled_from(["1700000000", "x"]), WORDS, WORDS), min_size=1, max_size=30))
+def test_an_optional_cell_is_none_if_it_is_missing_or_lost(folder: Path, form: str, rows: list[tuple[str, str, str]]) -> None:
+    fields = {name: {"column": name, "type": kind, "optional": True} for name, kind in (("x", "float"), ("n", "int"))}
+    time, source = {"column": "t", "unit": "s"}, {"value": "one"}
+    (mapping,) = mappings_of({"type": "T", "ts": time, "source": source, "fields": fields, "missing": MISSING})
+    if form == "table":
+        table = pa.Table.from_pylist([dict(zip("txn", row, strict=True)) for row in rows])
+        found = MappedConversion(mapping).fitted(table)
+    else:
+        (folder / f"O.{form}").write_text("t,x,n\n" if form == "csv" else '{"t": 1}\n')
+        parser, quotes = parser_of(folder / f"O.{form}", mapping)
+        lines = [",".join(row) if form == "csv" else json.dumps(dict(zip("txn", row, strict=True))) for row in rows]
+        found = salvage("".join(line + "\n" for line in lines).encode(), parser, quotes)
+    good = [(number, *by_definition(x, n)) for number, (t, x, n) in enumerate(rows) if t != "x"]
+    values = zip(found.table["x"].to_pylist(), found.table["n"].to_pylist(), strict=True) if good else iter(())
+    assert list(zip(found.rows.tolist(), values, strict=True)) == [(number, (x, n)) for number, x, n, _ in good]
+    assert [number for number, _ in found.bad] == [number for number, row in enumerate(rows) if row[0] == "x"]
+    assert [number for number, _ in found.lost] == [number for number, _, _, lost in good for _ in range(lost)]
+
+
 COLUMNS = st.fixed_dictionaries(
     {
         "t": st.sampled_from([1_700_000_000_000, None, 2**62]),
@@ -201,6 +245,6 @@ def test_broken_rows_of_tables_are_those_that_halving_finds(rows: list[dict[str,
     mapping = mappings_of(MAPPING)[0]
     first = pa.table({name: [text.decode()] for name, text in LIKELY.items()})
     conversion = MappedConversion(mapping, "", computed(mapping, first))
-    found, numbers, bad = conversion.fitted(table)
+    found, numbers, bad, _ = conversion.fitted(table)
     assert repr((found.to_pylist(), bad)) == repr(halved_table(table, conversion))
     assert len(numbers) + len(bad) == len(rows)

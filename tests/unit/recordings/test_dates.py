@@ -23,7 +23,7 @@ def read(texts: list[str], form: str, zone: str = "UTC") -> tuple[dict[int, int]
     """The times of the good rows, and what is wrong with the broken ones, by the numbers of the rows."""
     mapping = Mapping("T", TimeColumn("t", format=form, zone=zone), SourceColumn(value="x"), {})
     raw = pa.table({"t": pa.array(texts, pa.string())})
-    table, rows, bad = MappedConversion(mapping).fitted(raw)
+    table, rows, bad, _ = MappedConversion(mapping).fitted(raw)
     return dict(zip(rows.tolist(), table["ts"].to_pylist() if len(rows) else [], strict=True)), dict(bad)
 
 

@@ -50,7 +50,7 @@ def test_salvage_keeps_all_good_lines_and_numbers_the_broken(lines: list[bytes])
     block = b"".join(line + b"\n" for line in lines)
     if not block:
         return
-    table, rows, bad = salvage(block, numbers)
+    table, rows, bad, _ = salvage(block, numbers)
     assert table.num_rows == len(rows)
     assert rows.tolist() == [number for number, line in enumerate(lines) if line == b"1,2"]
     assert [number for number, _ in bad] == [number for number, line in enumerate(lines) if line not in (b"1,2", b"")]
@@ -79,7 +79,7 @@ def test_splits_hold_each_line_once(tmp_path_factory: pytest.TempPathFactory, li
 
 
 def test_a_blank_line_does_not_hide_a_line_of_two_rows() -> None:
-    table, _, bad = salvage(b"1,2\n1,2\r9,9\n\n3,4\n", numbers)
+    table, _, bad, _ = salvage(b"1,2\n1,2\r9,9\n\n3,4\n", numbers)
     assert table["a"].to_pylist() == [1, 3]
     assert [line for line, _ in bad] == [1]
 

@@ -61,7 +61,7 @@ def test_broken_lines_beyond_the_first_few_are_counted(
     count: int, note: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = [BadLine("a.csv", number, "no number") for number in range(min(count, 20))]
-    show_broken_lines(console(), SimpleNamespace(bad_lines=BadLines(count, first)))  # type: ignore[arg-type]
+    show_broken_lines(console(), SimpleNamespace(bad_lines=BadLines(count, first), lost_cells=BadLines()))  # type: ignore[arg-type]
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert len([line for line in lines if line.startswith("a.csv:")]) == min(count, 5)
     assert lines[6:] == ([note] if note else [])

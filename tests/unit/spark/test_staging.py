@@ -5,24 +5,30 @@ import pytest
 from middleware.model.errors import QuantityError
 from middleware.model.quantities import format_duration, parse_duration
 from middleware.recordings.files.recording import Recording
-from middleware.recordings.files.tally import FIRST_BAD_LINES, ChunkReport, bad_lines
+from middleware.recordings.files.tally import FIRST_BAD_LINES, BadLines, ChunkReport, FoundLines, bad_lines
 from middleware.spark.session import literal_path, reason
 
 
 def report(lines: int, bad: list[int]) -> ChunkReport:
-    return ChunkReport({}, {}, lines, len(bad), [(line, "why") for line in bad])
+    found = FoundLines()
+    found.add([(line, "why") for line in bad])
+    return ChunkReport({}, {}, lines, found, FoundLines())
+
+
+def of_all(reports: list[ChunkReport], recording: Recording) -> BadLines:
+    return bad_lines(reports, [each.bad for each in reports], recording)
 
 
 def test_bad_lines_are_numbered_as_an_editor_does() -> None:
     recording = Recording("r", ["a", "b"], [0, 1, 2], iter, ["a", "a", "b"], header_lines=1)
-    found = bad_lines([report(10, [0, 9]), report(5, [2]), report(3, [0])], recording)
+    found = of_all([report(10, [0, 9]), report(5, [2]), report(3, [0])], recording)
     assert [(bad.file, bad.line) for bad in found.first] == [("a", 2), ("a", 11), ("a", 14), ("b", 2)]
     assert found.count == 4
 
 
 def test_only_the_first_bad_lines_are_kept() -> None:
     recording = Recording("r", ["a"], [0, 1], iter, ["a", "a"])
-    found = bad_lines([report(100, list(range(15))), report(100, list(range(15)))], recording)
+    found = of_all([report(100, list(range(15))), report(100, list(range(15)))], recording)
     assert (found.count, len(found.first)) == (30, FIRST_BAD_LINES)
     assert found.first[15].line == 101
 

@@ -24,11 +24,15 @@ _ROW_NUMBER = re.compile(r"Row #\d+: ")
 
 
 class FittedRows(NamedTuple):
-    """The rows that fit, as events have them; the number of each; and the broken rows, in order, with reasons."""
+    """The rows that fit, as events have them; the number of each; and the broken rows, in order, with reasons.
+
+    ``lost``: the rows that fit with None for a cell that cannot be read, in order, with reasons.
+    """
 
     table: pa.Table
     rows: Array
     bad: list[tuple[int, str]]
+    lost: Sequence[tuple[int, str]] = ()
 
 
 class Conversion(Protocol):
@@ -142,11 +146,12 @@ def joined(parts: Sequence[tuple[Array, FittedRows]]) -> FittedRows:
     import pyarrow as pa
 
     bad = sorted((int(numbers[row]), why) for numbers, part in parts for row, why in part.bad)
+    lost = sorted((int(numbers[row]), why) for numbers, part in parts for row, why in part.lost)
     some = [(numbers[part.rows], part.table) for numbers, part in parts if part.table.num_rows]
     if not some:
         return broken_rows(dict(bad))
     if len(some) == 1:
-        return FittedRows(some[0][1], some[0][0], bad)
+        return FittedRows(some[0][1], some[0][0], bad, lost)
     rows = np.concatenate([numbers for numbers, _ in some])
     order = np.argsort(rows, kind="stable")
-    return FittedRows(pa.concat_tables([table for _, table in some]).take(to_column(order)), rows[order], bad)
+    return FittedRows(pa.concat_tables([table for _, table in some]).take(to_column(order)), rows[order], bad, lost)
