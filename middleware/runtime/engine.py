@@ -76,6 +76,9 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         by detector name, the events at which it failed, and which it was run without; empty unless ``failing="skip"``.
     ``halted``
         by detector that stopped, the reason: its finals are right, but none is later than the time at which it stopped.
+    ``broken``, ``lost_cells``
+        the number of rows of files or tables that do not fit, and were skipped (``broken="skip"``); and of cells that could not
+        be read, of fields that may be missing, and are None.
     ``rejected``
         events of types that detectors of the run derive: only detectors make these, as on nodes, so they were skipped.
     """
@@ -91,6 +94,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     halted: dict[str, str] = {}
     clashes: int = 0
     rejected: list[Event] = []
+    broken: int = 0
+    lost_cells: int = 0
 
     def __repr__(self) -> str:
         finals = {name: len(events) for name, events in self.finals.items()}
@@ -107,6 +112,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         if self.rejected:
             names = Counter(type_name(event.__class__) for event in self.rejected)
             parts.append(f"{len(self.rejected):,} rejected, as detectors derive their type{_counted(names)}")
+        parts += [f"{self.broken:,} broken rows skipped"] * bool(self.broken)
+        parts += [f"{self.lost_cells:,} cells lost"] * bool(self.lost_cells)
         parts += [f"{name} stopped" for name in self.halted]
         return f"<Run: {'; '.join(parts)}>"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from glob import escape
+from glob import escape, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,11 +150,11 @@ def source_of(sources: Sequence[str], modules: Sequence[str], mapping: Path | No
     from middleware.recordings.traces import DESCRIPTION
 
     types = event_types(list(modules)) if modules else None
-    if all(Path(source).is_file() for source in sources):
+    if all(map(_names_files, sources)):
         files = FileInput(sources, mapping, types)
         return QueryInput(files.types, {}, files=files)
     if mapping is not None or len(sources) > 1:
-        raise SlacklineError(f"{listed([s for s in sources if not Path(s).is_file()])}: there is no such file")
+        raise SlacklineError(f"{listed([s for s in sources if not _names_files(s)])}: there is no such file")
     (source,) = sources
     if "://" in source:
         if types is None:
@@ -167,6 +167,19 @@ def source_of(sources: Sequence[str], modules: Sequence[str], mapping: Path | No
 
     scenario = load_scenario(source)
     return QueryInput(scenario.types, scenario.detectors, scenario=scenario)
+
+
+def _names_files(source: str) -> bool:
+    """Whether a source is a file, a pattern of files, or a folder of them that is neither a trace nor a scenario."""
+    from middleware.recordings.traces import DESCRIPTION
+    from middleware.runtime.scenario import FILE
+
+    path = Path(source)
+    if path.is_dir():
+        return not any((path / name).exists() for name in (DESCRIPTION, FILE)) and any(
+            each.is_file() for each in path.iterdir()
+        )
+    return path.is_file() or (has_magic(source) and "://" not in source)
 
 
 def _described_types(folder: Path) -> EventTypes:

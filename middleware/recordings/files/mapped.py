@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
 from functools import partial
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     pass
 
 
-def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence[Mapping]) -> Recording:
+def mapped_recording(
+    paths: Sequence[str | Path], mapping: str | Path | Sequence[Mapping], read: Container[str] | None = None
+) -> Recording:
     """The events of the types that a mapping (or the file that holds it) names, from files of any format.
 
-    Raises TraceError for a file that cannot be read as its mapping says, or that has none.
+    ``read``: the types that somebody reads; files of the others are left alone. Raises TraceError for a file that cannot be
+    read as its mapping says, or that has none.
     """
     mappings = load_mappings(mapping) if isinstance(mapping, str | Path) else list(mapping)
     mapping_name = Path(mapping).name if isinstance(mapping, str | Path) else "found"
@@ -38,7 +41,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence
     chunks: list[Chunk] = []
     tables: list[_Table] = []
     found: dict[str, None] = {}
-    for file, one in _assigned(files, mappings):
+    for file, one in _assigned(files, mappings, read):
         tables.append(table := _table(one, file))
         chunks += [(len(tables) - 1, piece) for piece in table.pieces(len(chunks))]
         times = [(time.column, time.unit) for time in (one.ts, one.arrival if not one.align else None) if time]
@@ -56,7 +59,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence
     )
 
 
-def _assigned(files: Sequence[Path], mappings: Sequence[Mapping]) -> list[tuple[Path, Mapping]]:
+def _assigned(files: Sequence[Path], mappings: Sequence[Mapping], read: Container[str] | None) -> list[tuple[Path, Mapping]]:
     """Each file with the first mapping that is for it (MCAP: with all). Raises TraceError if a file or a mapping has none."""
     found = []
     for file in files:
@@ -65,6 +68,9 @@ def _assigned(files: Sequence[Path], mappings: Sequence[Mapping]) -> list[tuple[
             patterns = listed(pattern for mapping in mappings for pattern in mapping.files)
             raise TraceError(f"{file}: no mapping is for it; they are for {patterns}")
         found += [(file, one) for one in (some if format_of(file) == "mcap" else some[:1])]
+    if read is not None:
+        mappings = [mapping for mapping in mappings if mapping.type in read]
+        found = [(file, one) for file, one in found if one.type in read]
     if idle := [mapping for mapping in mappings if not any(mapping is one for _, one in found)]:
         raise TraceError(f"there is no file for {idle[0].type}: {listed(idle[0].files)}")
     return found

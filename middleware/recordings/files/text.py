@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import glob, has_magic
 from pathlib import Path
 from random import Random
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
@@ -60,16 +61,14 @@ def expanded(path: Path) -> Path:
 
 
 def existing(paths: Sequence[str | Path]) -> list[Path]:
-    """The files at ``paths``, as absolute paths. Raises TraceError if one is missing, not a file, empty, or in UTF-16."""
+    """The files at ``paths``, as absolute paths, each once: files, folders (all in them), and patterns (``data/*.csv``).
+
+    Those of a folder or a pattern come by name. Raises TraceError if one is missing, not a file, empty, or in UTF-16.
+    """
     if not paths:
         raise TraceError("no recording given: name at least one file")
     found = []
-    for path in paths:
-        file = expanded(Path(path)).resolve()
-        if not file.exists():
-            raise TraceError(f"there is no recording at {file}")
-        if not file.is_file():
-            raise TraceError(f"{file} is no file: name the recording's files one by one")
+    for file in dict.fromkeys(file for path in paths for file in _files_at(expanded(Path(path)).resolve())):
         if file.stat().st_size == 0:
             raise TraceError(f"{file} is empty")
         with file.open("rb") as start:
@@ -78,6 +77,25 @@ def existing(paths: Sequence[str | Path]) -> list[Path]:
                     f"{file} is in UTF-16, not UTF-8: iconv -f UTF-16 -t UTF-8 {file.name} > {file.stem}-8{file.suffix}"
                 )
         found.append(file)
+    return found
+
+
+def _files_at(path: Path) -> list[Path]:
+    """The files that a path means, at least one. Raises TraceError."""
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        found = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "_")))
+        if not found:
+            raise TraceError(f"there is no file in the folder {path}: name one that holds a recording")
+        return found
+    if path.exists():
+        raise TraceError(f"{path} is no file: name a file, a folder or a pattern")
+    if not has_magic(str(path)):
+        raise TraceError(f"there is no recording at {path}")
+    found = [Path(name) for name in sorted(glob(str(path), recursive=True)) if Path(name).is_file()]
+    if not found:
+        raise TraceError(f"there is no recording at {path}: no file matches the pattern")
     return found
 
 

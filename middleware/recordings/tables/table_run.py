@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from middleware.recordings.files.mapping import Mapping
-    from middleware.recordings.files.tally import BadLines
+    from middleware.recordings.files.tally import BadLines, StagingResult
 
 _SAMPLE = 1_000
 """Rows that are read to find the unit of times."""
@@ -52,21 +52,26 @@ def run(
     watch: Callable[[Batch], None] | None = None,
     timer: Timer | None = None,
     failing: Literal["raise", "skip"] = "raise",
+    broken: Literal["raise", "skip"] = "raise",
 ) -> Run:
     """Run detectors over events in their order of arrival, to the end of the stream.
 
     ``events``
         events, in any iterable; or a table of pandas, polars or pyarrow; or the path of a CSV, JSON lines, Parquet or Arrow
-        file, or several; or a dict of tables or paths by event type; or a recording, as a reader of a known format opens it.
+        file, of a folder of them or a pattern (``data/*.csv``), or several; or a dict of tables or paths by event type; or a
+        recording, as a reader of a known format opens it.
     ``mapping``
         which columns of the table or file become which field (docs/guide/recordings.md): a TOML file, or a dict that says the
         same. Without one, fields come from the columns of their names, the time from ``ts``, ``timestamp``, ``time`` or the
-        like, and rows are numbered.
+        like, and rows are numbered. Types that no detector reads are left alone.
+    ``broken``
+        for rows that do not fit: ``"raise"`` raises TraceError; ``"skip"`` skips them, with a warning and the number of them in
+        ``Run.broken``. Cells that cannot be read, of fields that may be missing, are None, with a warning (``Run.lost_cells``).
 
-    Rows of a table arrive in the order of their times, or of its measured arrivals. TraceError if one does not fit. Events of
-    a source that gives no ids are numbered in order of arrival. If a detector fails at an event for good (errors raised only
-    while late events were missing do not count), DetectorFailedError is raised; with ``failing="skip"`` the detector is run
-    without that event, which is listed in ``failures``.
+    Rows of a table arrive in the order of their times, or of its measured arrivals. Events of a source that gives no ids are
+    numbered in order of arrival. If a detector fails at an event for good (errors raised only while late events were missing do
+    not count), DetectorFailedError is raised; with ``failing="skip"`` the detector is run without that event, which is listed
+    in ``failures``.
 
     Events that come later than the allowed lateness (``policies``; a second, or twice K) are in no result. They are listed in
     ``late``, and one LateEventWarning says how many there are and which lateness takes them all. In a test,
@@ -96,7 +101,7 @@ def run(
     [1.0, 1.0]
     """
     by_name = named(detectors)
-    found = events_in(events, by_name, mapping)
+    found, read = events_in(events, by_name, mapping, broken)
     if isinstance(found, ArrivedColumns):
         reads = [detector.subscribes for detector in by_name.values() if not isinstance(detector, Operator)]
         readers = Counter(kind for kinds in reads for kind in kinds)
@@ -104,14 +109,19 @@ def run(
     result = engine.run(found, by_name, policies=policies, batch=batch, watch=watch, timer=timer, failing=failing)
     if late := LateSummary.of(result.late):
         warnings.warn(engine.late_message(late), LateEventWarning, stacklevel=2)
+    if read is not None:
+        result.broken, result.lost_cells = read.bad.count, read.lost.count
     return result
 
 
 def events_in(
-    source: Any, detectors: AnyMapping[str, Detector], mapping: Mapped | None = None
-) -> Iterable[Event] | ArrivedColumns:
+    source: Any,
+    detectors: AnyMapping[str, Detector],
+    mapping: Mapped | None = None,
+    broken: Literal["raise", "skip"] = "raise",
+) -> tuple[Iterable[Event] | ArrivedColumns, StagingResult | None]:
     """The events of a table, of files, or of a dict of them by type, in order of arrival, as columns if they have ids of their
-    own; events as they are.
+    own; events as they are. And what was read of a table or of files.
 
     Raises TraceError if they cannot be read, or are not what the detectors read.
     """
@@ -124,22 +134,28 @@ def events_in(
         if mapping is not None:
             raise TraceError("a mapping is for tables and files; these are events already")
         events: Iterable[Event] = source
-        return events
+        return events, None
     needed("pyarrow", "tables")
     if all(map(_is_empty, source.values())) if by_type else _is_empty(source):
-        return []  # whatever its columns are: those of an empty table often have no types
+        return [], None  # whatever its columns are: those of an empty table often have no types
     types = _read_types(detectors)
     if by_type:
         types = EventTypes(dict.fromkeys([*(each for _, each in types.items()), *source]))
     from middleware.recordings.files.recording_reading import read_columns
+    from middleware.recordings.files.tally import lost_note
 
     recording = _recording(source, paths, types, mapping)
     for warning in recording.warnings:
         warnings.warn(warning, stacklevel=3)
     found, read = read_columns(recording, types)
     if read.bad.count:
-        raise _broken(read.bad, sum(read.rows.values()))
-    return found if found.is_numbered() else found.events()
+        what = _lines(read.bad, f"{read.bad.count:,} of {read.bad.count + sum(read.rows.values()):,} rows do not fit")
+        if broken == "raise":
+            raise TraceError(f'{what}: mend them, or skip them (broken="skip")')
+        warnings.warn(f"{what}: skipped", stacklevel=3)
+    if read.lost.count:
+        warnings.warn(_lines(read.lost, lost_note(read.lost)), stacklevel=3)
+    return found if found.is_numbered() else found.events(), read
 
 
 def _is_empty(source: Any) -> bool:
@@ -163,10 +179,11 @@ def _recording(source: Any, paths: list[str | Path], types: EventTypes, mapping:
     if mapping is None:
         return _by_type({_the_one(types): source})
     mappings = load_mappings(mapping) if isinstance(mapping, str | Path) else mappings_of(mapping)
-    for one in mappings:
+    read = [one for one in mappings if one.type in types] or mappings[:1]
+    for one in read:
         _check_fits(one, types)
     if paths:
-        return mapped_recording(paths, mapping if isinstance(mapping, str | Path) else mappings)
+        return mapped_recording(paths, mapping if isinstance(mapping, str | Path) else mappings, [one.type for one in read])
     if len(mappings) > 1:
         raise TraceError("a mapping of several types is for several files; a table gives one type")
     return table_recording([(table_of(source), mappings[0])])
@@ -240,9 +257,8 @@ def _check_fits(mapping: Mapping, types: EventTypes) -> None:
         raise TraceError(f"the mapping of {mapping.type} lacks the field {listed(missing)}")
 
 
-def _broken(bad: BadLines, good: int) -> TraceError:
-    reasons = [f"{'row' if each.file == 'the table' else 'line'} {each.line}: {each.reason}" for each in bad.first[:_SHOWN]]
-    where = bad.first[0].file if bad.first else "the table"
-    return TraceError(
-        f"{where}: {bad.count:,} of {bad.count + good:,} rows do not fit: {'; '.join(reasons)}: mend them, or skip them"
-    )
+def _lines(found: BadLines, what: str) -> str:
+    """``what`` is wrong, with the place of it, and the first of the lines found."""
+    first = [f"{'row' if each.file == 'the table' else 'line'} {each.line}: {each.reason}" for each in found.first[:_SHOWN]]
+    where = found.first[0].file if found.first else "the table"
+    return f"{where}: {what}: {'; '.join(first)}"
