@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from detectors.cql.catalog import Catalog, CatalogStream
 from detectors.cql.grammar import statements as s
@@ -23,13 +24,13 @@ from middleware.model.event import EventType
 from middleware.model.operator import Operator
 
 
-class Streams(Mapping[str, EventType]):
-    """The event types of streams by case-insensitive name."""
+class Streams(Mapping[str, type[Any]]):
+    """The event types of streams by case-insensitive name. Their fields stand in the statements: no type checker knows them."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    def __getitem__(self, name: str) -> EventType:
+    def __getitem__(self, name: str) -> type[Any]:
         found = self._catalog.find(name)
         if found is None:
             raise KeyError(name)

@@ -62,8 +62,13 @@ class Term:
     def __init__(self, node: SyntaxNode) -> None:
         self.node = node
 
-    __eq__ = _binary("=")  # type: ignore[assignment]
-    __ne__ = _binary("<>")  # type: ignore[assignment]
+    # Type checkers take these two for those of object, whose result is a bool, unless they are methods.
+    def __eq__(self, other: object) -> Term:  # type: ignore[override]
+        return Term(Binary("=", self.node, _node(other)))
+
+    def __ne__(self, other: object) -> Term:  # type: ignore[override]
+        return Term(Binary("<>", self.node, _node(other)))
+
     __lt__, __le__, __gt__, __ge__ = map(_binary, ("<", "<=", ">", ">="))
     __add__, __sub__, __mul__, __truediv__, __mod__ = map(_binary, ("+", "-", "*", "/", "%"))
     __radd__, __rsub__, __rmul__, __rtruediv__ = map(_reflected, ("+", "-", "*", "/"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 from msgspec.structs import astuple
@@ -39,8 +39,8 @@ class SequenceQuery(Operator):
     ``result``
         the type of its results, to which other detectors subscribe.
     ``algorithm``
-        for study: the algorithm that runs, in plain Python, with its ``work`` counted. All find the same; without one the
-        fastest runs. Strategies other than skip-till-any-match have one algorithm.
+        for study: the name of the algorithm that runs, in plain Python, with its ``work`` counted. All find the same; without
+        one the fastest runs. Strategies other than skip-till-any-match have one algorithm.
 
     Raises QueryError, with line, column and what to write, if the query makes no sense.
 
@@ -53,10 +53,16 @@ class SequenceQuery(Operator):
     ('tag', ['Shelf', 'Exit'])
     """
 
-    def __init__(self, query: str | QueryTree, types: Types, name: str = "", algorithm: Algorithm | None = None) -> None:
-        if algorithm is Algorithm.TOTAL_ORDER:
+    def __init__(
+        self,
+        query: str | QueryTree,
+        types: Types,
+        name: str = "",
+        algorithm: Algorithm | Literal["sort", "clock", "partition"] | None = None,
+    ) -> None:
+        if algorithm == Algorithm.TOTAL_ORDER:
             raise DetectorError("algorithm total-order is wrong where events come late: take sort, clock or partition")
-        self.algorithm, self.work = algorithm, ScanWork()
+        self.algorithm, self.work = None if algorithm is None else Algorithm(algorithm), ScanWork()
         self.plan = plan(query, types, name)
         if algorithm is not None and self.plan.strategy is not Strategy.ANY:
             raise DetectorError(f"algorithm {algorithm} is one of {Strategy.ANY}, and the query says {self.plan.strategy}")

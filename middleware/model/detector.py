@@ -83,7 +83,7 @@ class Detector:
     version: ClassVar[int] = 1
     unchanging: ClassVar[tuple[str, ...]] = ()
 
-    def on_event(self, event: Any) -> Result:
+    def on_event(self, event: Any, /) -> Result:
         """Take the next event in order; return None, an event, or an iterable of events."""
         if not takes_batches(type(self)):
             raise DetectorError(f"{type(self).__name__} has no on_event(self, event): it is the one method a detector needs")

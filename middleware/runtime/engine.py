@@ -83,7 +83,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         events of types that detectors of the run derive: only detectors make these, as on nodes, so they were skipped.
     """
 
-    finals: dict[str, Sequence[Event]]
+    finals: dict[str, Sequence[Any]]  # no type checker knows of what class they are by a detector's name: see ``of``
     late: dict[str, list[Late]]
     statistics: list[UnitStatistics]
     events: int = 0

@@ -51,6 +51,7 @@ from middleware import __version__ as __version__
 from middleware.connect.messages.reading import MessageReader as MessageReader
 from middleware.connect.messages.source import Message as Message
 from middleware.model.block.block import Block as Block
+from middleware.model.change import Batch as Batch
 from middleware.model.change import Change as Change
 from middleware.model.change import Delta as Delta
 from middleware.model.change import Insert as Insert
