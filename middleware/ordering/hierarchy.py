@@ -134,7 +134,8 @@ class Hierarchy:
     ``timer``
         a clock in nanoseconds that measures the cost of work; without one, detector calls are counted.
     ``resumes``
-        streams that have ended may resume, as they may at a node: costs a copy of the operators' state at each end.
+        streams that have ended may resume, as they may at a node: costs a copy of the operators' state at each end. False
+        where the end is the end, as in a run.
     ``settings``
         the arguments with which detectors were made, by name and as text, where they are known: state that was made with others
         is refused, unless their attributes are ``unchanging``, and so no state.
@@ -149,7 +150,7 @@ class Hierarchy:
         policies: Policies | Mapping[str, Policies] | None = None,
         adaptation: Adaptation = Adaptation.NONE,
         timer: Timer | None = None,
-        resumes: bool = False,
+        resumes: bool = True,
         settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
         everything = named(detectors)

@@ -369,7 +369,7 @@ class Stepper:
         adaptation: Adaptation = Adaptation.NONE,
     ) -> None:
         policies = policies if policies is not None else Policies(alpha=0.0)
-        self.hierarchy = Hierarchy(detectors, policies=policies, timer=timer, adaptation=adaptation)
+        self.hierarchy = Hierarchy(detectors, None, policies, adaptation, timer, resumes=False)
         names = [unit.name for unit in self.hierarchy.units]
         if isinstance(policies, Mapping) and (stray := sorted(policies.keys() - {"", *names})):
             raise DetectorError(f"policies are given for {', '.join(stray)}: there is no such detector")

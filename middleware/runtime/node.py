@@ -253,7 +253,8 @@ class Node:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Stop, once everything that arrived is processed. Raises what ended the node, if anything has."""
-        self.stop()
+        if not self.is_stopping:  # who has called ``stop`` has said how long it waits
+            self.stop()
         self._running.result()
 
     def run(self, has_ended: Callable[[], bool] = lambda: True) -> None:

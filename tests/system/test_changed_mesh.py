@@ -79,7 +79,7 @@ class Mesh:
 
     @contextmanager
     def node(self, name: str, all_of_them: list[Detector], here: str, rebuild: bool = False) -> Iterator[Node]:
-        processor = Hierarchy(all_of_them, here=here.split(), resumes=True)
+        processor = Hierarchy(all_of_them, here=here.split())
         store, address = Store(self._folder / name, name), self._addresses[name]
         with node_thread(name, address, self._addresses, processor, TYPES, store=store, rebuild=rebuild) as node:
             yield node

@@ -89,14 +89,11 @@ def collect(subscriber: Subscriber, count: int) -> list[Event]:
 @contextmanager
 def node_thread(*args: Any, **options: Any) -> Iterator[Node]:
     """A node of this process, whose statistics can be looked at. At its end it waits a second only for those who are dead."""
-    node = Node(*args, **options)
-    thread = threading.Thread(target=node.run)
-    thread.start()
-    try:
-        yield node
-    finally:
-        node.stop(SECOND)
-        thread.join()
+    with Node(*args, **options) as node:
+        try:
+            yield node
+        finally:
+            node.stop(SECOND)
 
 
 @pytest.fixture

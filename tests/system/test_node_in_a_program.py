@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 from slackline import (
     END,
+    ORDER,
+    SECOND,
     Detector,
     Event,
     Hierarchy,
     Insert,
     Node,
     Publisher,
+    Revise,
+    SequenceQuery,
     SlacklineError,
     Subscriber,
     compile_cql,
@@ -57,6 +61,43 @@ def test_it_runs_in_a_block_with_the_types_of_its_detectors() -> None:
         pass
 
 
+def test_streams_that_ended_resume_with_the_state_of_operators() -> None:
+    """The last quote before the end and the first one after it are a pair."""
+
+    def pairs() -> SequenceQuery:
+        return SequenceQuery("EVENT SEQ(Quote a, Quote b) WITHIN 2 ns RETURN Rise(b.price - a.price AS by)", [Quote, Rise])
+
+    later = [Quote(float(at), ts=at, id=at, source="x") for at in (6, 8)]
+    expected = run([*QUOTES, *later], [pairs()]).of(Rise)
+    found = dict[int, Rise]()
+    node = Node("desk", "tcp://127.0.0.1:*", processor=Hierarchy([pairs()]))
+    with node, Subscriber(node.address, Rise) as rises:
+        rises.wait_ready(30)
+        for quotes, count in ((QUOTES, len(expected) - 2), (later, len(expected))):
+            with Publisher(node.address) as publisher:  # a new one: the one before has promised that nothing comes
+                publisher.publish(quotes)
+                publisher.advance(Quote, END)
+                publisher.flush(30)
+            while len(found) < count and (changes := rises.receive(10)):
+                found |= {change.event.id: change.event for change in changes if isinstance(change, Insert | Revise)}
+    assert sorted(found.values(), key=ORDER) == expected and len(expected) == 7
+
+
+def test_a_node_that_was_stopped_in_the_block_keeps_its_patience() -> None:
+    asked: list[int] = []
+
+    class Noting(Node):
+        def stop(self, patience: int = 7 * SECOND) -> None:
+            asked.append(patience)
+            super().stop(patience)
+
+    with Noting("desk", "tcp://127.0.0.1:*") as node:
+        node.stop(SECOND)
+    with Noting("desk", "tcp://127.0.0.1:*"):
+        pass
+    assert asked == [SECOND, 7 * SECOND]
+
+
 def test_what_ends_a_node_is_raised_at_the_end_of_the_block() -> None:
     class Broken(Hierarchy):
         def process(self, batch: Any) -> Any:
@@ -88,7 +129,7 @@ def test_what_is_given_by_mistake_is_named(given: dict[str, Any], says: str) -> 
 def test_a_script_stands_in_a_list_of_detectors() -> None:
     script = compile_cql(SCRIPT, [Quote])
     alone, listed = run(QUOTES, script), run(QUOTES, [Rises(), script])
-    assert [each.price for each in alone.finals["Dear"]] == [3.0, 4.0]  # type: ignore[attr-defined]
+    assert [each.price for each in alone.finals["Dear"]] == [3.0, 4.0]
     assert listed.finals.keys() == {"Rises", "Dear"} and listed.finals["Dear"] == alone.finals["Dear"]
     with pytest.raises(SlacklineError, match="is no detector"):
         run(QUOTES, [[3]])

@@ -45,7 +45,7 @@ def two_nodes(folder: Path | None, at: str = "a") -> Iterator[dict[str, str]]:
     running = []
     for name, address in addresses.items():
         others = {other: where for other, where in addresses.items() if other != name}
-        here = Hierarchy({"Totals": Totals()}, ["Totals"] if name == at else [], resumes=True)
+        here = Hierarchy({"Totals": Totals()}, ["Totals"] if name == at else [])
         store = Store(folder / name, name) if folder is not None else None
         node = Node(name, address, others, here, EventTypes([Amount, Total]), store=store)
         thread = threading.Thread(target=node.run)

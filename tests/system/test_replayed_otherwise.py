@@ -86,7 +86,7 @@ class CountsTicks(CountsMids):
 @contextmanager
 def node(folder: Path, detectors: list[Detector], alpha: float | None = None, rebuild: bool = False) -> Iterator[Node]:
     policies = None if alpha is None else Policies(alpha=alpha, slack=lambda: FixedSlack(5 * SECOND))
-    processor, store = Hierarchy(detectors, policies=policies, resumes=True), Store(folder, "a")
+    processor, store = Hierarchy(detectors, policies=policies), Store(folder, "a")
     with node_thread("a", "tcp://127.0.0.1:*", processor=processor, types=TYPES, store=store, rebuild=rebuild) as running:
         yield running
 

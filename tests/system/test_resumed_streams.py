@@ -65,7 +65,7 @@ def nodes(places: dict[str, list[str]], addresses: dict[str, str], folder: Path 
         for name, here in places.items():
             ledger = Ledger(name, folder / name if folder is not None else None)
             store = Store(folder / name, name) if folder is not None else None
-            reporter = Reporter(Hierarchy(DETECTORS, here, resumes=True))
+            reporter = Reporter(Hierarchy(DETECTORS, here))
             peers = {other: address for other, address in addresses.items() if other != name}
             stack.enter_context(
                 node_thread(name, addresses[name], peers, reporter, TYPES, ledger=ledger, store=store)  # type: ignore[arg-type]

@@ -92,7 +92,7 @@ steps = [Step(True if n == 1 else None, Gear.HIGH, Spot(7), ts=n, id=n, source="
 def life(folder, number):
     part, end = (steps[:2], False) if number == 1 else (steps[2:], True)
     types, store = EventTypes([Step, Said]), Store(Path(folder), "hub")
-    node = Node("hub", "tcp://127.0.0.1:*", processor=Hierarchy([switch()], resumes=True), types=types, store=store)
+    node = Node("hub", "tcp://127.0.0.1:*", processor=Hierarchy([switch()]), types=types, store=store)
     thread = threading.Thread(target=node.run)
     thread.start()
     got = []

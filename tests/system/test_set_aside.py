@@ -116,7 +116,7 @@ def running(folder: Path | None, detectors: list[Detector], rebuild: bool = Fals
     """A node in a thread, whose loop must not raise."""
     store = Store(folder, "hub") if folder is not None else None
     ledger = Ledger("hub", folder) if folder is not None else None
-    processor = Reporter(Hierarchy(detectors, resumes=True))
+    processor = Reporter(Hierarchy(detectors))
     node = Node("hub", "tcp://127.0.0.1:*", processor=processor, types=TYPES, store=store, ledger=ledger, rebuild=rebuild)
     errors: list[Exception] = []
 

@@ -112,7 +112,7 @@ def test_a_node_with_a_log_stays_up_and_its_publisher_is_notified(tmp_path: Path
     node = Node(
         "hub",
         "tcp://127.0.0.1:*",
-        processor=Hierarchy([Copies()], resumes=True),
+        processor=Hierarchy([Copies()]),
         types=EventTypes([Doc, Copy]),
         store=Store(tmp_path, "hub"),
     )

@@ -128,7 +128,7 @@ def _detectors(chosen: Scenario, name: str, alpha: float | None) -> Reporter:
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
     placed, policies = chosen.placement[name], chosen.policies(alpha)
     timer, settings = time.perf_counter_ns, chosen.settings
-    return Reporter(Hierarchy(chosen.detectors, placed, policies, adaptation, timer, resumes=True, settings=settings))
+    return Reporter(Hierarchy(chosen.detectors, placed, policies, adaptation, timer, settings=settings))
 
 
 def _begun(

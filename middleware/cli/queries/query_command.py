@@ -171,7 +171,8 @@ def _hierarchy(plan: SequenceQuery, data: QueryInput, lateness: int, follow: boo
     from middleware.ordering.slack.kslack import Lateness
 
     bound = Lateness(floor=lateness) if follow or data.address else Lateness(1.0, data.lateness() + 1)
-    return Hierarchy({**needed(plan.subscribes, data.detectors), plan.name: plan}, policies=Policies(alpha=0.0, lateness=bound))
+    detectors, policies = {**needed(plan.subscribes, data.detectors), plan.name: plan}, Policies(alpha=0.0, lateness=bound)
+    return Hierarchy(detectors, policies=policies, resumes=False)
 
 
 def _text(text: str) -> str:

@@ -126,7 +126,7 @@ class ShellSession:
         if feed is None:
             feed = self.feed(detectors, stream)
         name = type_name(stream.event_type)
-        hierarchy = Hierarchy(detectors, policies=self._policies)
+        hierarchy = Hierarchy(detectors, policies=self._policies, resumes=False)
         failed = UnitFailures(hierarchy.units)
         try:
             yield from self._results(name, feed, hierarchy, failed) if detectors else (only(name, batch) for batch in feed)

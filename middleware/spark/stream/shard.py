@@ -70,7 +70,7 @@ class Shard:
 
     def __init__(self, plan: StreamPlan, number: int) -> None:
         self._plan, self._number, self._group = plan, number, plan.group_of(number)
-        self._hierarchy = Hierarchy(plan.plan.detectors, self._group.names, plan.policies)
+        self._hierarchy = Hierarchy(plan.plan.detectors, self._group.names, plan.policies, resumes=False)
         self._barrier = Barrier(sorted(self._hierarchy.publications))
         self._seen: dict[Identity, tuple[int, int]] = {}  # the first of an identity: its ts and content, until it is final
         self._clashes: list[Event] = []

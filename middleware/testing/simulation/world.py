@@ -124,7 +124,7 @@ class World:
         plan = self.plan
         here = [detector for detector, node in plan.placement.items() if node == name]
         wrong = plan.walls.get(name, 0) if self.watches[name].has_lived or not plan.reset else 0
-        hierarchy = Hierarchy(plan.detectors, here, self._policies(name), resumes=True)
+        hierarchy = Hierarchy(plan.detectors, here, self._policies(name))
         wall = WALL + wrong if plan.walls else None
         what = (self.simulation, name, plan.nodes, self._types, hierarchy, self.watches[name], self._random)
         if name in plan.forgetful:

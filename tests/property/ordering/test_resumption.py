@@ -31,7 +31,7 @@ def again(hierarchy, detectors, policies):
     """It continues in another process."""
     types = EventTypes([kind for detector in detectors.values() for kind in (*detector.subscribes, *detector.publishes)])
     state = decode_state(encode_state((hierarchy.state(), list(iter(lambda: hierarchy.parts(8), {}))), types), types)
-    fresh = Hierarchy(detectors, policies=policies, resumes=True)
+    fresh = Hierarchy(detectors, policies=policies)
     fresh.restore(*state)
     return fresh
 
@@ -43,7 +43,7 @@ def test_results_of_all_stretches_are_those_of_the_oracle(first):
         rng = random.Random(seed)
         detectors = an_application(rng)
         policies = {name: a_policy(rng, each) for name, each in detectors.items()}
-        hierarchy = Hierarchy(detectors, policies=policies, resumes=True)
+        hierarchy = Hierarchy(detectors, policies=policies)
         watch, published, floor = Watch("hierarchy"), [], None
         for name in "pqr"[: rng.randint(2, 3)]:
             base = 0 if floor is None else floor + hierarchy.backdate + 1 + rng.choice([0, 3, 200])
@@ -79,7 +79,7 @@ def test_results_of_all_stretches_are_those_of_the_oracle(first):
 
 def test_a_unit_that_has_not_ended_is_left_alone():
     rng = random.Random(1)
-    hierarchy = Hierarchy(an_application(rng), resumes=True)
+    hierarchy = Hierarchy(an_application(rng))
     finals = hierarchy.finals()
     assert hierarchy.process(Batch({}, {}, None, floor=17)) == []
     assert hierarchy.finals() == finals

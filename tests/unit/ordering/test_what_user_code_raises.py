@@ -112,7 +112,7 @@ def test_a_sigterm_is_no_exit_of_user_code() -> None:
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_node_goes_on(make: Callable[[Any], Detector]) -> None:
-    processor = Hierarchy([make(SystemExit)], resumes=True)
+    processor = Hierarchy([make(SystemExit)])
     node = Node("hub", "tcp://127.0.0.1:*", processor=processor, types=EventTypes([Tick, Seen]))
     thread = threading.Thread(target=node.run)
     thread.start()
