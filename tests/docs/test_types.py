@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -113,15 +114,14 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     that is called ``detectors`` would hide ours.
     """
     folder = tmp_path_factory.mktemp("programs")
+    taken = sys.stdlib_module_names | packages_distributions().keys()
     (folder / "program.py").write_text(PROGRAM, "utf-8")
     for document in DOCUMENTS:
         text, name = program(document.read_text("utf-8")), f"guide_{document.stem.lower()}"
         if text:
             (folder / f"{name}.py").write_text(text, "utf-8")
         for module, written in written_modules(text):
-            assert module not in sys.stdlib_module_names and find_spec(module) is None, (
-                f"{document.name}: {module} hides another"
-            )
+            assert module not in taken, f"{document.name}: {module} hides another"
             with open(folder / f"{module}.py", "x", encoding="utf-8") as file:
                 file.write(written)
     for package in WITHOUT_TYPES:

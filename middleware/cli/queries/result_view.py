@@ -23,7 +23,7 @@ ROWS = 20
 
 def time_text(ts: int) -> str:
     """A time as a local date if it is likely to be Unix time, else as seconds."""
-    return local_time(ts) if ts in UNIX_TIMES else f"{Decimal(ts).scaleb(-9):f}"
+    return local_time(ts) if ts in UNIX_TIMES else f"{Decimal(ts).scaleb(-9).normalize():f}"
 
 
 def value_text(value: Value, attribute: Attribute) -> str:
