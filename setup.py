@@ -90,7 +90,6 @@ def extensions() -> list[RustExtension]:
         cargo_manifest_args=["--locked"],  # the crates of Cargo.lock, or none
         # Benchmarks of a checkout measure Slackline against baselines; a wheel has no use for them.
         features=["abi3" if SHARED else "python", *(["baselines"] if _measures() else [])],
-        py_limited_api=SHARED,
     )
     return [core]
 

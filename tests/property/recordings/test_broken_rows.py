@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.halved_rows import halved_lines, halved_table
 
 from middleware.recordings.files.expressions import computed
 from middleware.recordings.files.mapped import parser_of
@@ -22,6 +21,7 @@ from middleware.recordings.files.salvage.fitted_rows import ConversionOfRows
 from middleware.recordings.files.salvage.line_parsers import LineParser, ParserOfCsv
 from middleware.recordings.files.text import finite, nanoseconds, salvage
 from middleware.recordings.readers import debs2013, tsch
+from tests.oracles.halved_rows import halved_lines, halved_table
 
 MAPPING: dict[str, Any] = {
     "type": "T",

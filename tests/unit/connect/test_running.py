@@ -219,11 +219,12 @@ def test_an_empty_text_of_a_frame_is_a_text() -> None:
 
 @pytest.mark.parametrize("made", [polars.DataFrame, pa.table, pd.DataFrame])
 def test_nan_is_what_is_missing_where_something_may_be(made) -> None:
-    """Frames of polars and Arrow tell NaN from null; infinity is neither."""
+    """Frames of polars and Arrow tell NaN from null; infinity is neither, and a cell that cannot be read."""
     columns = {"ts": [1, 2], "level_": [math.nan, 4.0], "celsius": [1.0, math.nan], "note": ["a", "b"]}
     assert [event.text for event in run(made(columns), [Logs()]).finals["Logs"]] == ["None 1.0 a", "4 None b"]
-    with pytest.raises(TraceError, match="row 1: celsius is not a finite number"):
-        run(made(columns | {"celsius": [1.0, math.inf]}), [Logs()])
+    with pytest.warns(UserWarning, match="1 cell that cannot be read is None: row 1: celsius .*not a finite number"):
+        found = run(made(columns | {"celsius": [1.0, math.inf]}), [Logs()])
+    assert [event.text for event in found.finals["Logs"]] == ["None 1.0 a", "4 None b"] and found.lost_cells == 1
     with pytest.raises(TraceError, match="row 1: celsius is"):
         run(made(columns | {"station": [1, 1]}), [Heat()])
 

@@ -140,7 +140,7 @@ def test_operators_stand_beside_detectors(write):
         (("[recording]", '[policies]\nslack = "nan%"\n[recording]'), "policies: slack is .*not 'nan%'"),
         (("[recording]", '[policies_for.Peaks]\nslack = "-1s"\n[recording]'), "policies_for.Peaks: slack is .*not '-1s'"),
         (("[recording]", '[policies]\nlateness = "-1s"\n[recording]'), "policies: a lateness needs"),
-        (("[recording]", '[sources]\nidle = "-1s"\n[recording]'), "sources: idle, ahead and hold are times > 0"),
+        (("[recording]", '[sources]\nidle = "-1s"\n[recording]'), "sources: idle is a duration above 0, not -1000000000"),
         (('name = "small"', 'name = "a/b"'), "name: 'a/b' cannot name a folder"),
         (('name = "small"', 'name = ""'), "name: '' cannot name a folder"),
         (('name = "edge"', 'name = ".."'), r"nodes\[0\].name: '..' cannot name a folder"),
