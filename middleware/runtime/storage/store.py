@@ -373,10 +373,11 @@ class Store:
                 with self._work:
                     if self._closing or self._work.wait_for(lambda: self._closing, self._retry):
                         return False
+        # The number first: whoever finds the queue empty in between would take what it waits for to have been reported.
+        self._stored_numbers.put([item.record.number for item in batch if isinstance(item, Write)][-1:])
         with self._work:
             for _ in batch:
                 self._queue.popleft()
-            self._stored_numbers.put([item.record.number for item in batch if isinstance(item, Write)][-1:])
         self._stored_numbers.wake()
         return True
 
