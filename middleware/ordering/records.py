@@ -25,12 +25,12 @@ class Late(msgspec.Struct, frozen=True):
 
 
 class LateSummary(NamedTuple):
-    """The events that detectors listed as late: how many of them there are, how late they came, what would have taken them.
+    """The number of events that detectors listed as late, how late they came, and an allowed lateness that takes them all.
 
     ``counts``
-        by detector, how many it listed.
+        the number of listed events by detector.
     ``worst``
-        by how much (ns) the latest missed what was final already.
+        the time (ns) between the latest of them and the watermark that it missed.
     ``lateness``
         an allowed lateness (ns) with which none of them is late, rounded up to two digits.
     """
@@ -46,8 +46,8 @@ class LateSummary(NamedTuple):
         entries = [entry for ledger in ledgers.values() for entry in ledger]
         if not entries:
             return None
-        # What is the allowed lateness behind clk is late already, hence one more. Events do not move clk less than they did if
-        # more of them are taken, so that this much is enough, whatever K was.
+        # An event that is the allowed lateness behind clk is late already, hence one more. If more events are taken, clk moves
+        # no less than it did, so that this much is enough, whatever K was.
         behind = max(entry.clk - entry.event.ts for entry in entries) + 1
         return cls(
             len({IDENTITY(entry.event) for entry in entries}),

@@ -213,8 +213,9 @@ class _Question:
             return
         met.add(IDENTITY(event))
         key, own_key = key_function(detector), self._key_of(event, detector)
+        latest = event.ts + backdate_of(detector)
         for each in changed(step):
-            if each.__class__ not in detector.subscribes or each.ts > event.ts + backdate_of(detector):
+            if each.__class__ not in detector.subscribes or each.ts > latest:
                 continue
             if key is not None and own_key is not _ANY and _applied(key, each) != own_key:
                 continue

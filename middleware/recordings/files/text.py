@@ -63,7 +63,7 @@ def expanded(path: Path) -> Path:
 def existing(paths: Sequence[str | Path]) -> list[Path]:
     """The files at ``paths``, as absolute paths, each once: files, folders (all in them), and patterns (``data/*.csv``).
 
-    Those of a folder or a pattern come by name. Raises TraceError if one is missing, not a file, empty, or in UTF-16.
+    The files of a folder or a pattern are sorted by name. Raises TraceError if one is missing, not a file, empty, or in UTF-16.
     """
     if not paths:
         raise TraceError("no recording given: name at least one file")
